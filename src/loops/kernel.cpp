@@ -9,12 +9,13 @@ namespace {
 constexpr int64_t kRowPadding = 64;    // elements: the widest vector of the narrowest type
 constexpr int64_t kRowAlignment = 64;  // bytes
 constexpr int64_t kSharedAlignment = 16;
+constexpr int64_t kToldBytes = 32;  // that a warp or a block tells others about an accumulator
 }  // namespace
 
 Expr launched_items(const Kernel& k) {
   if (const ProductTile& p = k.product; p.rows > 0)
     return ceildiv(k.ranges[0].extent, p.rows) * ceildiv(k.ranges[1].extent, p.columns) * p.parts;
-  if (k.tile.rows == 0) return work_items(k);
+  if (k.tile.rows == 0) return work_items(k) * k.threads.parts;
   Expr squares = ceildiv(k.ranges.back().extent, k.tile.columns);
   for (size_t i = 0; i + 1 < k.ranges.size(); ++i)
     squares = squares * (k.ranges[i].var == k.tile.row ? ceildiv(k.ranges[i].extent, k.tile.rows) : k.ranges[i].extent);
@@ -25,13 +26,22 @@ int64_t items_of_block(const Kernel& k) {
   if (k.tile.rows > 0 || k.product.rows > 0) return 1;
   const bool loops =
       std::any_of(k.ranges.begin(), k.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
-  return k.threads.block / k.threads.team * (loops && !k.threads.across ? 1 : k.threads.each);
+  const bool of_row = loops && (!k.threads.across || has_scan(k));
+  return k.threads.block / k.threads.team * (of_row ? 1 : k.threads.each);
+}
+
+bool has_scan(const Kernel& k) {
+  return std::any_of(k.instrs.begin(), k.instrs.end(), [](const Instr& i) { return i.kind == InstrKind::Scan; });
 }
 
 int64_t shared_offset(const Kernel& k, int slot) {
+  const Threads& t = k.threads;
   int64_t offset = 0;
   for (int i = 0; i < slot; ++i) {
-    const int64_t bytes = row_elements(k).constant() * element_size(k.row_slots[static_cast<size_t>(i)]);
+    int64_t elements = row_elements(k).constant();
+    if (t.parts > 1)
+      elements = (elements + t.team * t.each * t.parts - 1) / (t.team * t.each * t.parts) * t.team * t.each;
+    const int64_t bytes = elements * element_size(k.row_slots[static_cast<size_t>(i)]);
     offset += (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
   }
   return offset;
@@ -39,7 +49,11 @@ int64_t shared_offset(const Kernel& k, int slot) {
 
 int64_t shared_bytes(const Kernel& k) {
   if (k.product.rows > 0) return product_bytes(k.product, product_sums(k).size());
-  return k.threads.shared ? shared_offset(k, static_cast<int>(k.row_slots.size())) : 0;
+  const int64_t rows = k.threads.shared ? shared_offset(k, static_cast<int>(k.row_slots.size())) : 0;
+  if (k.threads.parts == 1) return rows;
+  const auto accumulators =
+      std::count_if(k.instrs.begin(), k.instrs.end(), [](const Instr& i) { return i.kind == InstrKind::Accumulate; });
+  return rows + accumulators * kToldBytes * (k.threads.block / 32 + k.threads.parts);
 }
 
 Expr work_items(const Kernel& k) {

@@ -163,9 +163,12 @@ struct Online {
 // Rows are kept in registers, with `held` rounds unrolled, or in the block's shared memory (`shared`), for rows that a
 // whole block computes.
 //
+// `parts` neighbouring blocks share each work item (a cluster: their multiprocessors are neighbours and read each
+// other's shared memory). Their teams are one team of all their threads. A block keeps the elements of its own threads.
+//
 // The threads of a team are neighbours. If they work `across`, the first threads of the teams are neighbours, then
 // their second threads, and so on: for rows whose neighbours are adjacent in memory. A value that is the same for all
-// rows of a thread is computed once.
+// rows of a thread is computed once. In a kernel with a scan, a thread's `each` elements are of the row all the same.
 struct Threads {
   int64_t block = 0;  // 0: a kernel for a CPU; a multiple of 32
   int64_t team = 1;   // a power of two up to 32, or `block`; with `across`, any divisor of `block`
@@ -173,17 +176,18 @@ struct Threads {
   int64_t each = 1;   // a power of two that divides its range's extent
   bool across = false;
   bool shared = false;
+  int64_t parts = 1;  // a power of two
 };
 
 // The tiles of a matrix product that a GPU's tensor cores compute (product.h). A block computes `rows` by `columns`
-// elements of each sum. It reads `stages` slices of the operands ahead, each of kProductSlice inner elements.
+// elements of each sum. It reads `stages` slices of the operands ahead, each of kProductSliceBytes of every row.
 struct ProductTile {
-  int64_t rows = 0;  // 0: no product; otherwise 64 or 128
+  int64_t rows = 0;  // 0: no product; otherwise 64, 128 or 256
   int64_t columns = 0;
   int64_t stages = 0;
   int64_t parts = 1;  // neighbouring blocks that share the inner range of a tile and add up their sums
 };
-inline constexpr int64_t kProductSlice = 64;
+inline constexpr int64_t kProductSliceBytes = 128;
 
 struct Kernel {
   std::shared_ptr<ExprContext> context;
@@ -211,8 +215,11 @@ Expr work_items(const Kernel& k);
 // block.
 Expr launched_items(const Kernel& k);
 int64_t items_of_block(const Kernel& k);
-// Bytes of shared memory that a block needs for rows that it keeps or for slices of a matrix product.
+// Bytes of shared memory that a block needs for rows that it keeps, for what it tells the blocks it shares rows with,
+// or for slices of a matrix product.
 int64_t shared_bytes(const Kernel& k);
+// Whether a kernel combines elements along a row, each with those before it.
+bool has_scan(const Kernel& k);
 // Where the row of a slot begins in shared memory.
 int64_t shared_offset(const Kernel& k, int slot);
 // Bytes of scratch one thread needs for the rows.

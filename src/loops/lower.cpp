@@ -325,7 +325,12 @@ ScalarRef Lowering::product(const ProductOperands& operands, const IndexMap& map
   const ScalarRef x = dag_.cast(DType::F32, element(operands.rows, row));
   ScalarRef r =
       dag_.reduce(ReduceOp::Sum, dag_.bin(Prim::Mul, x, dag_.cast(DType::F32, element(operands.columns, at))), {}, 0);
-  if (operands.bias) r = dag_.bin(Prim::Add, r, dag_.cast(DType::F32, element(operands.bias, {&column, 1})));
+  const auto applied = [&](const Value* v) {
+    return dag_.cast(DType::F32, element(v, broadcast_index(map.kept, v->type.sizes)));
+  };
+  if (operands.row_scale)
+    r = dag_.bin(Prim::Mul, r, dag_.bin(Prim::Mul, applied(operands.row_scale), applied(operands.column_scale)));
+  if (operands.bias) r = dag_.bin(Prim::Add, r, applied(operands.bias));
   return r;
 }
 

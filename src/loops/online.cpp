@@ -8,8 +8,19 @@ namespace {
 
 bool in(const Stage& s, Ref r) { return std::find(s.body.begin(), s.body.end(), r) != s.body.end(); }
 
+// The value that a row keeps for the instruction, or itself.
+Ref unkept(const Kernel& k, Ref r) {
+  if (k.instrs[r].kind != InstrKind::RowLoad) return r;
+  const auto from = std::find_if(k.instrs.begin(), k.instrs.end(), [&](const Instr& i) {
+    return i.kind == InstrKind::RowStore && i.slot == k.instrs[r].slot;
+  });
+  return from == k.instrs.end() ? r : from->in[0];
+}
+
 // Whether two instructions have the same value at the same inner element.
 bool equal(const Kernel& k, Ref a, Ref b) {
+  a = unkept(k, a);
+  b = unkept(k, b);
   if (a == b) return true;
   const Instr &x = k.instrs[a], &y = k.instrs[b];
   const bool pure = x.kind == InstrKind::Constant || x.kind == InstrKind::Index || x.kind == InstrKind::Compute ||
@@ -82,6 +93,24 @@ Online relative_to(const Kernel& k, Ref r) {
 }
 
 }  // namespace
+
+bool is_relative_sum(const Kernel& k, Ref r) {
+  const Ref sum = accumulator_of(k, r);
+  if (sum == kNoRef) return false;
+  const Online found = relative_to(k, sum);
+  return found.first != kNoRef && found.kind == OnlineKind::Exp;
+}
+
+Ref relative_term(const Kernel& k, Ref r) {
+  if (k.instrs[r].kind != InstrKind::Accumulate) return kNoRef;
+  const Online sum = relative_to(k, r);
+  if (sum.first == kNoRef || sum.kind == OnlineKind::Squares) return kNoRef;
+  const Ref term = k.instrs[r].in[0];
+  for (Ref other = 0; other < k.instrs.size(); ++other)
+    for (const Ref o : k.instrs[other].in)
+      if (o == term && other != r) return kNoRef;
+  return term;
+}
 
 std::vector<Online> online_sums(const Kernel& k) {
   std::vector<Online> out;

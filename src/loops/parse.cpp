@@ -42,6 +42,7 @@ class Parser : TextReader {
       k.threads.each = integer(word());
       k.threads.across = accept("across");
       k.threads.shared = accept("shared");
+      if (accept("parts ")) k.threads.parts = integer(word());
     } else if (head == "product") {
       k.product.rows = integer(word());
       expect("by");

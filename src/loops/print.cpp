@@ -21,8 +21,9 @@ class Printer : TextWriter {
     if (k_.serial) out_ += "serial\n";
     if (k_.threads.block > 0)
       out_ +=
-          fmt::format("threads {} team {} held {} each {}{}{}\n", k_.threads.block, k_.threads.team, k_.threads.held,
-                      k_.threads.each, k_.threads.across ? " across" : "", k_.threads.shared ? " shared" : "");
+          fmt::format("threads {} team {} held {} each {}{}{}{}\n", k_.threads.block, k_.threads.team, k_.threads.held,
+                      k_.threads.each, k_.threads.across ? " across" : "", k_.threads.shared ? " shared" : "",
+                      k_.threads.parts > 1 ? fmt::format(" parts {}", k_.threads.parts) : "");
     if (const ProductTile& p = k_.product; p.rows > 0)
       out_ += fmt::format("product {} by {} stages {} parts {}\n", p.rows, p.columns, p.stages, p.parts);
     for (size_t i = 0; i < k_.buffers.size(); ++i) {

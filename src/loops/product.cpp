@@ -21,7 +21,10 @@ class Finder {
     for (const Ref i : loop) {
       if (instrs_[i].kind != InstrKind::Accumulate) continue;
       const std::optional<ProductSum> s = sum(i);
-      if (!s || (!out.empty() && out[0].row != s->row)) return {};
+      if (!s) return {};
+      const bool alike = out.empty() || (out[0].row == s->row &&
+                                         product_types(instrs_, out[0]).column == product_types(instrs_, *s).column);
+      if (!alike) return {};
       out.push_back(*s);
     }
     const bool all = std::all_of(loop.begin(), loop.end(), [&](Ref i) { return seen_.contains(i); });
@@ -43,8 +46,9 @@ class Finder {
     for (const size_t first : {0, 1}) {
       const std::vector<ProductPiece> row = pieces(product.in[first], 0), columns = pieces(product.in[1 - first], 1);
       if (row.size() != 1 || instrs_[row[0].load].in[0] != kNoRef || columns.empty()) continue;
-      const DType t = instrs_[row[0].load].dtype;
-      if (std::any_of(columns.begin(), columns.end(), [&](const auto& p) { return instrs_[p.load].dtype != t; }))
+      const DType t = instrs_[columns[0].load].dtype;
+      if (!can_multiply(instrs_[row[0].load].dtype, t) ||
+          std::any_of(columns.begin(), columns.end(), [&](const auto& p) { return instrs_[p.load].dtype != t; }))
         continue;
       return ProductSum{r, row[0].load, columns};
     }
@@ -62,7 +66,7 @@ class Finder {
       out.insert(out.end(), rest.begin(), rest.end());
       return out;
     }
-    if (i.kind != InstrKind::Load || (i.dtype != DType::F16 && i.dtype != DType::BF16)) return {};
+    if (i.kind != InstrKind::Load || !can_multiply(i.dtype, i.dtype)) return {};
     const auto step = coefficient_of(i.index, ranges_[2].var);
     const bool alone = contains(i.index, ranges_[along].var) && !contains(i.index, ranges_[1 - along].var);
     if (!step || !step->is_constant(1) || !alone) return {};
@@ -75,6 +79,24 @@ class Finder {
 };
 
 }  // namespace
+
+bool can_multiply(DType row, DType column) {
+  const auto is_float8 = [](DType t) { return t == DType::F8E4M3FN || t == DType::F8E5M2; };
+  if (row == DType::F16 || row == DType::BF16) return row == column;
+  return is_float8(row) && is_float8(column);
+}
+
+ProductTypes product_types(std::span<const Instr> instrs, const ProductSum& sum) {
+  return {instrs[sum.row].dtype, instrs[sum.columns[0].load].dtype};
+}
+
+int64_t product_piece(DType element) { return kProductPieceBytes / element_size(element); }
+
+int64_t product_registers(const ProductTile& tile, size_t sums, DType element) {
+  // Two teams share the rows. An instruction multiplies 64 of them.
+  const int64_t of_instruction = tile.columns * static_cast<int64_t>(sums) / 2;
+  return of_instruction * ((tile.rows + 127) / 128 + (is_float8(element) ? 1 : 0));
+}
 
 std::vector<ProductSum> product_sums(std::span<const Range> ranges, std::span<const Instr> instrs,
                                      std::span<const Ref> loop) {
@@ -99,7 +121,7 @@ int64_t product_pitch(const ProductTile& tile, size_t sums) {
 }
 
 int64_t product_bytes(const ProductTile& tile, size_t sums) {
-  const int64_t slice = (tile.rows + tile.columns * static_cast<int64_t>(sums)) * kProductSlice * kProductElement;
+  const int64_t slice = (tile.rows + tile.columns * static_cast<int64_t>(sums)) * kProductSliceBytes;
   const int64_t results = tile.rows * product_pitch(tile, sums) * int64_t{sizeof(float)};
   return kAlignment + tile.stages * kBarrierBytes + std::max(tile.stages * slice, results);
 }

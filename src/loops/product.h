@@ -1,6 +1,9 @@
 // Matrix products that tensor cores compute. Their kernel has the ranges row, column and inner, in this order, and one
 // loop, which sums products of two elements, exact in F32: one element of an operand's row and one of the other
-// operand's row (a "column" of the result).
+// operand's row (a "column" of the result). The elements are of a half type, or of the float8 types e4m3fn and e5m2.
+//
+// Tensor cores add up products of float8 with fewer bits than F32 has (on GPUs of compute capability 9.0, about 14). So
+// the sum of each slice's products is added to a sum in F32, as cuBLAS does without fast accumulation.
 //
 // A block's threads are producers, which copy slices of both operands to shared memory, and consumers, whose tensor
 // cores multiply them. The other stages run for each element of the block's tile when its sums are complete.
@@ -30,10 +33,21 @@ std::vector<ProductSum> product_sums(const Kernel& k);
 // The loads of a sum: its row's, then its columns'.
 std::vector<Ref> loads_of(const ProductSum& sum);
 
-inline constexpr int64_t kProductElement = 2;  // bytes
-// Inner elements that are copied at once, and their bytes.
-inline constexpr int64_t kProductPiece = 8, kProductPieceBytes = kProductPiece * kProductElement;
+// Whether tensor cores multiply elements of these types.
+bool can_multiply(DType row, DType column);
+// The types of a sum's row and of its columns.
+struct ProductTypes {
+  DType row = DType::Other, column = DType::Other;
+};
+ProductTypes product_types(std::span<const Instr> instrs, const ProductSum& sum);
+
+// Bytes that are copied at once, and the inner elements that they hold.
+inline constexpr int64_t kProductPieceBytes = 16;
+int64_t product_piece(DType element);
 inline constexpr int64_t kMostProductColumns = 256;  // of all sums of a tile: one instruction multiplies them
+// The registers in which a thread of a tile adds up, and their limit.
+int64_t product_registers(const ProductTile& tile, size_t sums, DType element);
+inline constexpr int64_t kMostProductRegisters = 168;
 
 // Threads of a block that copy and that multiply.
 inline constexpr int64_t kProductCopiers = 128, kProductConsumers = 256;

@@ -10,6 +10,7 @@ namespace vesta::loops {
 namespace {
 
 constexpr int64_t kMostShared = 256 << 10;  // in bytes; no GPU has more
+constexpr int64_t kMostParts = 16;          // blocks of a cluster, by the largest GPUs
 
 class Verifier : Rules {
  public:
@@ -75,7 +76,7 @@ class Verifier : Rules {
       require(k_.ranges.back().kind == RangeKind::Inner || !loops, "elements of no range");
       require(loops || t.team == 1, "{} elements each of a team", t.each);
       require(!t.across || (first != k_.ranges.begin() && t.held == 0), "{} rows each of {} held", t.each, t.held);
-      const bool rows = t.across || k_.product.rows > 0;
+      const bool rows = (t.across && !has_scan(k_)) || k_.product.rows > 0;
       const Expr extent = rows ? std::prev(first)->extent : k_.ranges.back().extent;
       require(provably_divisible(extent, t.each), "a range of {} is not for {} each", to_string(extent), t.each);
     }
@@ -89,14 +90,22 @@ class Verifier : Rules {
     }
     if (t.held > 0) {
       const Expr row = row_elements(k_);
-      require(row.is_constant() && row.constant() <= t.team * t.held * t.each, "a team of {} does not hold rows of {}",
-              t.team, to_string(row));
+      require(row.is_constant() && row.constant() <= t.team * t.parts * t.held * t.each,
+              "{} teams of {} do not hold rows of {}", t.parts, t.team, to_string(row));
+    }
+    if (t.parts != 1) {
+      const bool sums = std::any_of(k_.instrs.begin(), k_.instrs.end(),
+                                    [](const Instr& i) { return i.kind == InstrKind::Accumulate; });
+      require(t.parts > 1 && t.parts <= kMostParts && std::has_single_bit(static_cast<uint64_t>(t.parts)) &&
+                  t.team == t.block && std::has_single_bit(static_cast<uint64_t>(t.team)) && !t.across && sums &&
+                  !has_scan(k_) && k_.product.rows == 0,
+              "{} parts of a team of {}", t.parts, t.team);
+      require(shared_bytes(k_) <= kMostShared, "{} parts without room", t.parts);
     }
     for (const Instr& i : k_.instrs)
       if (i.buffer >= 0 && k_.buffers[static_cast<size_t>(i.buffer)].value)
         require(i.kind == InstrKind::Load && i.index.is_constant(0), "an argument is no memory");
     for (const Instr& i : k_.instrs) {
-      require(i.kind != InstrKind::Scan || !t.across, "a scan of a team that works across");
       require(i.kind != InstrKind::StoreAdd || adds_atomically(i.dtype), "threads have no atomic addition of {}",
               name(i.dtype));
     }
@@ -107,14 +116,17 @@ class Verifier : Rules {
     const std::vector<ProductSum> sums = product_sums(k_);
     require(!sums.empty(), "a product without sums of products");
     const int64_t wide = p.columns * static_cast<int64_t>(sums.size());
-    require((p.rows == 64 || p.rows == 128) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 &&
+    const DType element = product_types(k_.instrs, sums[0]).row;
+    require(product_registers(p, sums.size(), element) <= kMostProductRegisters, "{} by {} sums in registers", p.rows,
+            wide);
+    require((p.rows == 64 || p.rows == 128 || p.rows == 256) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 &&
                 wide <= kMostProductColumns && p.columns % k_.threads.each == 0,
             "tiles of {} by {} for {} sums", p.rows, p.columns, sums.size());
     require(p.stages > 2 && (p.parts == 1 || p.parts == 2), "{} stages and {} parts", p.stages, p.parts);
     require(k_.threads.block == kProductThreads && k_.threads.team == 1 && k_.threads.held == 0 && !k_.threads.shared &&
                 !k_.threads.across && k_.row_slots.empty() && k_.tile.rows == 0,
             "threads that do not multiply");
-    require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) &&
+    require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, product_piece(element)) &&
                 shared_bytes(k_) <= kMostShared,
             "slices that cannot be copied");
     for (const ProductSum& s : sums)
@@ -122,7 +134,7 @@ class Verifier : Rules {
         const Instr& i = k_.instrs[r];
         const KernelBuffer& b = k_.buffers[static_cast<size_t>(i.buffer)];
         require(!b.written && b.alignment >= kProductPieceBytes &&
-                    provably_divisible(i.index - k_.ranges[2].var, kProductPiece),
+                    provably_divisible(i.index - k_.ranges[2].var, product_piece(element)),
                 "instruction {} is not copied in pieces of {} bytes", r, kProductPieceBytes);
       }
     for (const Stage& s : k_.stages)

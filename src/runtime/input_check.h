@@ -77,6 +77,11 @@ class InputCheck {
   int integers_ = 0;  // count of integer arguments
 };
 
+// The memory of a tensor whose address has been read. A tensor without memory raises its own error.
+inline void* memory_at(const CallInputs& in, size_t i) {
+  return const_cast<void*>(in.addresses[i] ? in.addresses[i] : in.tensor(i).const_data_ptr());
+}
+
 // For every tensor of the call. It reads no element and throws nothing: code that uses missing memory asks the tensor.
 void read_addresses(const CallInputs& in, Addresses& addresses);
 

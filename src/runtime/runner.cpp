@@ -13,6 +13,7 @@
 #include "artifact/uses.h"
 #include "base/check.h"
 #include "runtime/cuda/recording.h"
+#include "runtime/cuda/torch_cuda.h"
 #include "runtime/device_launch.h"
 #include "runtime/executable.h"
 #include "runtime/output_pool.h"
@@ -30,6 +31,12 @@ bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
     if (type.sizes[d] != 1 && strides[d] != type.strides[d]) return false;
   }
   return true;
+}
+
+// On the current device, by PyTorch's CUDA allocator itself: the operator costs more than the memory.
+at::Tensor allocate_directly(const ResolvedTensor& type) {
+  return at::Tensor(at::detail::empty_strided_generic(type.sizes, type.strides, torch_cuda()->allocator(),
+                                                      c10::DispatchKeySet(c10::DispatchKey::CUDA), type.dtype));
 }
 
 // copy_ that also works if elements of `to` share memory (an expanded value): each element is written once.
@@ -106,7 +113,13 @@ at::Tensor Runner::borrow(int buffer) {
 void Runner::allocate(int buffer) {
   const std::vector<int>& passing = program_->passing();
   const bool passes = std::find(passing.begin(), passing.end(), buffer) != passing.end();
-  ws_.set(buffer, passes ? borrow(buffer) : allocate_tensor(resolved_->buffers[buffer]));
+  const ResolvedTensor& type = resolved_->buffers[buffer];
+  if (passes)
+    ws_.set(buffer, borrow(buffer));
+  else if (recording_ && type.device == device_)
+    ws_.set(buffer, allocate_directly(type));
+  else
+    ws_.set(buffer, allocate_tensor(type));
   ws_.pointers[buffer] = ws_.tensors[buffer].mutable_data_ptr();
 }
 
@@ -139,12 +152,9 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
     for (int b : standing.arena)
       ws_.pointers[b] = (layout.is_early(artifact_.buffers[b].last_step) ? early : kept) + layout.offsets[b];
   }
-  for (const auto& [b, input] : standing.inputs) {
-    // Memory that kernels only read stays shared with the original of a lazy copy. A tensor without memory raises its
-    // own error.
-    const void* const at = in_.addresses[static_cast<size_t>(input)];
-    ws_.pointers[b] = const_cast<void*>(at ? at : in_.tensor(static_cast<size_t>(input)).const_data_ptr());
-  }
+  // Memory that kernels only read stays shared with the original of a lazy copy.
+  for (const auto& [b, input] : standing.inputs) ws_.pointers[b] = memory_at(in_, static_cast<size_t>(input));
+  if (recording_ && recording_->standing()) recording_->find_moved(in_, ws_.pointers);
   if (prepacked.empty()) return;
   for (int b : standing.prepacked) {
     ws_.set(b, prepacked[b]);
@@ -410,6 +420,7 @@ void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
       leave_step(i++, consumed);
     }
   }
+  if (recording_) recording_->forget_moved();
   for (int b : program.never_written()) allocate(b);
 }
 

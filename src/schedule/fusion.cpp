@@ -172,8 +172,10 @@ void Fusion::collect_reads(int i) {
       if (const auto product = loops::product_operands(*u.node)) {
         walk(product->rows, nullptr, reads);
         walk(product->columns, nullptr, reads);
-        const std::vector<Expr> column = {u.result_map.back()};
-        if (product->bias) walk(product->bias, &column, reads);
+        for (const Value* v : loops::applied_to_sums(*product)) {
+          const std::vector<Expr> at = loops::broadcast_index(u.result_map, v->type.sizes);
+          walk(v, &at, reads);
+        }
         break;
       }
       walk(u.node->input(0), &u.operand_map, reads);
@@ -524,7 +526,9 @@ void Fusion::merge_siblings() {
           }
         }
       }
-      if (aligned && groups[a].dims == groups[b].dims && std::abs(groups[b].first - groups[a].last) < limits_.distance)
+      if (aligned && groups[a].dims == groups[b].dims &&
+          std::abs(groups[b].first - groups[a].last) < limits_.distance && !delays_replacement(a, b) &&
+          !delays_replacement(b, a))
         try_merge(a, b);
     }
   }

@@ -143,6 +143,7 @@ class Fusion {
   void form_groups();
   void open_group(int u);
   bool is_on_target(const graph::Value* v) const;
+  bool all_on_target(const graph::Node& node) const;  // its operands
   bool is_product(const graph::Node& node) const;
   bool is_argument(const graph::Node& node, const graph::Value* v) const;
   std::string why_no_kernel(const graph::Node& node) const;
@@ -162,6 +163,9 @@ class Fusion {
   void add_dependency(int g, int on);
   void choose_in_place();
   bool may_replace(size_t mutation) const;
+  // A kernel that replaces an input runs after the readers of the old contents and after ATen calls. Whether one of
+  // these needs group `other`, so that `writer` could not do that any more if the two were one kernel.
+  bool delays_replacement(int writer, int other) const;
   int mutation_by(const graph::Node& node) const;
   int mutation_of_update(const graph::Node& node) const;
   bool adds_in_place(SchedulerNode& w);

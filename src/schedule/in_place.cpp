@@ -81,6 +81,27 @@ bool Fusion::adds_in_place(SchedulerNode& w) {
   return true;
 }
 
+bool Fusion::delays_replacement(int writer, int other) const {
+  const auto waits = [&](int x) {
+    return x != writer && x != other && groups[x].alive && depends(x, other) && !depends(x, writer);
+  };
+  for (size_t i = 0; i < graph_.mutations.size(); ++i) {
+    const int w = scheduler_node_of(graph_.mutations[i].value);
+    if (w < 0 || nodes[w].group != writer || mutation_copy[i] >= 0) continue;
+    if ((nodes[w].kind != SchedulerNodeKind::Map && nodes[w].kind != SchedulerNodeKind::Scan) || !may_replace(i))
+      continue;
+    const Value* input = graph_.inputs[graph_.mutations[i].input].value;
+    for (const SchedulerNode& reader : nodes) {
+      if (reader.inlined || reader.group < 0 || !waits(reader.group)) continue;
+      if (std::any_of(reader.reads.begin(), reader.reads.end(), [&](const Read& r) { return r.base == input; }))
+        return true;
+    }
+    for (size_t x = 0; x < groups.size(); ++x)
+      if (!groups[x].fusable && waits(static_cast<int>(x))) return true;
+  }
+  return false;
+}
+
 void Fusion::choose_in_place() {
   in_place.assign(graph_.mutations.size(), false);
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {

@@ -30,13 +30,17 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
   dag.load_one_hot_terms();
   const CudaSchedule choice = choose_threads(dag, options);
   KernelSchedule out{build_stages(dag, choice), 0, 0, choice.bytes, choice.us};
+  loops::Threads threads = choice.threads;
   if (!out.staged.kernel->row_slots.empty()) {  // a value that is read once need not be kept
     CudaSchedule once = choice;
     once.row_bytes = 0;
-    if (Staged staged = build_stages(dag, once); is_one_loop(*staged.kernel)) out.staged = std::move(staged);
+    if (Staged staged = build_stages(dag, once); is_one_loop(*staged.kernel)) {
+      out.staged = std::move(staged);
+      if (choice.once.block > 0) threads = choice.once;
+    }
   }
   loops::Kernel& k = *out.staged.kernel;
-  k.threads = choice.threads;
+  k.threads = threads;
   k.product = choice.product;
   if (k.row_slots.empty()) {  // without kept rows, loops need not be unrolled and may be joined
     k.threads.held = 0;

@@ -25,6 +25,7 @@ constexpr Limits kLimits[] = {
         .enough_chunks = 16,
         .chunk_elements = 1 << 16,
         .row_elements = 0,
+        .shared_row = 0,
         .many_rows = 32,
         .apart_elements = 0,
         .whole_column = 0,
@@ -49,6 +50,7 @@ constexpr Limits kLimits[] = {
         .chunk_elements = 1 << 12,
         // On an H100 one block takes 6 to 7 us for a softmax or a norm of 32000 elements, kernels for chunks 10.
         .row_elements = 3 << 14,
+        .shared_row = 1 << 18,
         .many_rows = 128,  // about the multiprocessors of a GPU: a row is the work of one of them
         .apart_elements = 1 << 13,
         .whole_column = 1 << 12,  // as long as a second kernel takes

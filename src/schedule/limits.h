@@ -33,6 +33,7 @@ struct Limits {
   int64_t enough_chunks;   // for a check: with fewer chunks another dimension is split
   int64_t chunk_elements;  // at least
   int64_t row_elements;    // rows of fewer elements are not split
+  int64_t shared_row;      // the same where neighbouring blocks of threads share a row
   int64_t many_rows;       // rows whose elements are apart are split below this many, from apart_elements on
   int64_t apart_elements;
   int64_t

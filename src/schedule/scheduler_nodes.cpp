@@ -9,6 +9,7 @@
 #include "loops/ops/rows.h"
 #include "schedule/body_walk.h"
 #include "schedule/cuda/products.h"
+#include "schedule/cuda/threads.h"
 #include "schedule/divisor.h"
 #include "schedule/fusion.h"
 
@@ -108,11 +109,17 @@ bool Fusion::is_argument(const Node& node, const Value* v) const {
          node.op->family() == Family::Pointwise;
 }
 
+bool Fusion::all_on_target(const Node& node) const {
+  bool all = true;
+  node.for_each_input([&](const Value* v) { all &= is_on_target(v); });
+  return all;
+}
+
 // Whether a kernel computes this matrix product. Its operands lie in memory.
 bool Fusion::is_product(const Node& node) const {
   return options_.why_no_kernels.empty() && options_.fuse && !options_.rounds &&
          is_kernel_product(node, options_.target) && !refused_.count(&node) && is_on_target(node.results[0]) &&
-         is_on_target(node.input(0)) && is_on_target(node.input(1));
+         all_on_target(node);
 }
 
 // Empty if a kernel may compute the node; otherwise the reason why it is a call into ATen.
@@ -386,8 +393,9 @@ void Fusion::add_reduction(const Node* node, int position) {
   // The groups of a group norm over channels-last memory: one block of threads would read them slowly, three times.
   const bool apart = !last_kept && !u.operand_sizes.empty() && !node->input(0)->type.strides.back().is_constant(1);
   const int64_t length = all / std::max<int64_t>(1, kept);
+  const int64_t row_elements = shares_rows(options_.target) ? limits_.shared_row : limits_.row_elements;
   const bool few = apart ? items < limits_.many_rows && length >= limits_.apart_elements
-                         : items < kFewRows && (last_kept || length >= limits_.row_elements);
+                         : items < kFewRows && (last_kept || length >= row_elements);
   const bool whole = last_kept && all <= kept * limits_.whole_column;
   if (constant && outer >= 0 && all >= limits_.split_elements && few && !whole && can_split(u.shape.op)) {
     // Products that underflow pass through denormals, which are slow, once in each lane of each chunk.
@@ -516,7 +524,7 @@ void Fusion::decide_inlining() {
       case SchedulerNodeKind::Reduce:
       case SchedulerNodeKind::Partial:
         if (const auto product = loops::product_operands(*u.node)) {
-          if (product->bias) use(me, product->bias, hint_numel(u.value->type.sizes), false);
+          for (const Value* v : loops::applied_to_sums(*product)) use(me, v, hint_numel(u.value->type.sizes), false);
           break;
         }
         use(me, u.node->input(0), hint_numel(u.operand_sizes), false);

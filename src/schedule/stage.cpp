@@ -71,6 +71,7 @@ class Stager {
     switch (i.kind) {
       case InstrKind::Constant: return 0;
       case InstrKind::Load: {
+        if (choice_.keep_narrow) return choice_.keep_cost;
         if (choice_.vector < 0) return 2;
         auto c = coefficient_of(i.index, dag_.ranges()[choice_.vector].var);
         return c && (c->is_constant(0) || c->is_constant(1) || c->is_constant(-1)) ? 2 : 10;
@@ -81,14 +82,14 @@ class Stager {
     }
   }
 
-  // The cost of computing r from loads, each instruction once. It stops counting at the threshold.
+  // The cost of computing r from loads and kept values, each instruction once. It stops counting at the threshold.
   int recompute_cost(Ref r) {
     std::vector<Ref> work = {r}, seen;
     int total = 0;
     while (!work.empty() && total < choice_.keep_cost) {
       Ref x = work.back();
       work.pop_back();
-      if (!levels_.inner[x] || std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
+      if (!levels_.inner[x] || slot_[x] >= 0 || std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
       seen.push_back(x);
       total += own_cost(x);
       dag_.for_each_operand(x, [&](Ref o) { work.push_back(o); });

@@ -21,7 +21,7 @@ struct Staging {
   int64_t block = 0;              // elements of a parallel vector range in a work item
   int64_t row_bytes = 256 << 10;  // the rows of one work item together take at most this, under the hints
   int keep_cost = 6;              // a value that costs this much (a load costs 2) is kept rather than computed again
-  bool keep_narrow = false;       // where a value is widened from a narrow one, the narrow one is kept
+  bool keep_narrow = false;       // what is loaded is kept, and the narrow value where one is widened
 };
 
 // The Parallel ranges of the dag must come first.

@@ -246,8 +246,9 @@ TEST(CodegenCuda, Scans) {
       SCOPED_TRACE(fmt::format("sm_{} {}", arch, requests[i].text));
       const auto use = vesta::testing::use_of(code_of(*results[i].object).cubin);
       EXPECT_EQ(use.frame, 0u);
-      EXPECT_LE(use.registers, 64u) << threads[i];
-      EXPECT_LE(use.shared, 4u << 10);
+      EXPECT_LE(use.registers, 96u) << threads[i];
+      EXPECT_LE(use.registers * threads[i], 64 << 10);
+      EXPECT_LE(use.shared, 16u << 10);
     }
   }
 }

@@ -219,10 +219,13 @@ TEST(CudaOnHost, RowsInSharedMemory) {
       for (const int columns : {17001, 18000}) {
         std::string text = softmax_text(2, columns, dtype);
         text.replace(text.find("\"x\""), 3, std::string("\"x\"") + aligned);
-        add_plan(cases, text, 300, std::string_view(dtype).starts_with("f") ? 1e-4 : 1e-2);
+        add_plan(cases, text, 300, std::string_view(dtype).starts_with("f") ? 1e-4 : 1e-2, 80);
         const loops::Kernel& k = *cases.back().kernel;
         EXPECT_TRUE(k.threads.shared) << loops::print(k);
         EXPECT_FALSE(k.row_slots.empty());
+        // Rows are copied where elements side by side are aligned.
+        const bool copied = cuda_source(k, "k").find(" copy_to_row<16>(r0 + at, b0 + ") != std::string::npos;
+        EXPECT_EQ(copied, columns == 18000 && *aligned) << cuda_source(k, "k");
       }
   expect_same(std::move(cases));
 }
@@ -401,6 +404,110 @@ output %3
                64, std::string(dtype) == "f32" ? 1e-2 : 2);
       EXPECT_EQ(cases.back().arrays.size(), 1u);
     }
+  expect_same(std::move(cases));
+}
+
+// Many threads go down each column, in rounds.
+TEST(CudaOnHost, ColumnsAreScannedTogether) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16", "f64", "i32"})
+    for (const auto& [rows, columns] : {std::pair(1024, 70), {4096, 16}, {1000, 5}, {333, 64}})
+      add_plan(cases,
+               fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\" aligned 16\n%1 : {3}[{1}, {2}]@D = "
+                           "aten::cumsum(%0, 0)\n%2 : {3}[{1}, {2}]@D = aten::mul.Tensor(%1, 2)\noutput %2\n",
+                           dtype, rows, columns, std::string_view(dtype) == "i32" ? "i64" : dtype),
+               300, std::string_view(dtype) == "bf16" ? 1 : 1e-2);
+  // Batches of columns, the place of the greatest, and a column that is needed again.
+  add_plan(cases,
+           "input %0 : f32[3, 512, 20]@D = argument \"x\"\n%1 : f32[3, 512, 20]@D = aten::cumsum(%0, 1)\noutput %1\n",
+           300, 1e-2);
+  add_plan(cases,
+           "input %0 : f32[512, 20]@D = argument \"x\"\n%1 : f32[512, 20]@D, %2 : i64[512, 20]@D = aten::cummax(%0, "
+           "0)\noutput %1\noutput %2\n",
+           0);
+  add_plan(cases,
+           "input %0 : f32[512, 20]@D = argument \"x\"\n%1 : f32[512, 20]@D = aten::cumsum(%0, 0)\nmutate input 0 = "
+           "%1\n",
+           300, 1e-2);
+  for (const Case& c : cases) EXPECT_TRUE(c.kernel->threads.across && c.kernel->threads.team > 1) << c.name;
+  add_other_schedules(cases);
+  expect_same(std::move(cases));
+}
+
+// Neighbouring blocks that share a row tell each other their sums, maxima and places.
+TEST(CudaOnHost, RowsOfSeveralBlocks) {
+  std::vector<Case> cases;
+  for (const auto& [rows, columns] : {std::pair(2, 16640), {1, 20001}})
+    for (const char* dtype : {"f32", "bf16", "f64"}) {
+      const bool narrow = std::string_view(dtype) == "bf16";
+      std::string text = softmax_text(rows, columns, dtype);
+      text.replace(text.find("\"x\""), 3, "\"x\" aligned 16");
+      add_plan(cases, text, 300, narrow ? 1e-2 : 1e-6);
+      add_decomposed(cases,
+                     fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\" aligned 16\n%1 : {0}[{1}, {2}]@D, _, _ = "
+                                 "aten::native_layer_norm(%0, [{2}], none, none, 1e-05)\noutput %1\n",
+                                 dtype, rows, columns),
+                     300, narrow ? 1e-2 : 1e-4);
+    }
+  for (const char* op : {"argmax", "argmin"})
+    add_plan(cases,
+             fmt::format("input %0 : f32[2, 70000]@D = argument \"x\"\n%1 : i64[2]@D = aten::{}(%0, 1, false)\noutput "
+                         "%1\n",
+                         op),
+             0);
+  add_decomposed(cases,
+                 "input %0 : f32[2, 60000]@D = argument \"x\" aligned 16\n%1 : f32[2]@D = aten::logsumexp(%0, [1], "
+                 "false)\n%2 : f32[2]@D = aten::sum.dim_IntList(%0, [1], false)\noutput %1\noutput %2\n",
+                 300, 1e-2);
+  add_decomposed(cases,
+                 "input %0 : f32[2, 60000]@D = argument \"x\" aligned 16\n%1 : f32[2]@D, %2 : f32[2]@D = "
+                 "aten::var_mean.correction(%0, [1], correction=1, keepdim=false)\noutput %1\noutput %2\n",
+                 300, 1e-3);
+  for (const Case& c : cases) EXPECT_GT(c.kernel->threads.parts, 1) << c.name;
+  expect_same(std::move(cases));
+}
+
+// Every number of blocks, threads and elements.
+TEST(CudaOnHost, PartsOfRows) {
+  std::vector<Case> cases;
+  add_plan(cases, softmax_text(3, 1000), 300);
+  add_plan(cases,
+           "input %0 : f32[3, 1000]@D = argument \"x\"\n%1 : f32[3]@D = aten::sum.dim_IntList(%0, [1], false)\noutput "
+           "%1\n",
+           300, 1e-3);
+  const size_t planned = cases.size();
+  for (size_t i = 0; i < planned; ++i)
+    for (const int64_t parts : {2, 4, 8})
+      for (const int64_t block : {32, 64, 128})
+        for (const int64_t each : {1, 4})
+          for (const bool shared : {false, true}) {
+            Case c{cases[i].name,    loops::parse_kernel(cases[i].name), cases[i].arrays, cases[i].sizes, cases[i].ulps,
+                   cases[i].absolute};
+            loops::Threads& t = c.kernel->threads;
+            const bool kept = !c.kernel->row_slots.empty();
+            t = {.block = block, .team = block, .each = each, .shared = shared && kept, .parts = parts};
+            if (kept && !shared) t.held = (1000 + parts * block * each - 1) / (parts * block * each);
+            c.name = print(*c.kernel);
+            cases.push_back(std::move(c));
+          }
+  EXPECT_EQ(cases.size(), planned + 72);
+  expect_same(std::move(cases));
+}
+
+// 1 + erf(x), as in GELU, is as exact as the sum of the two.
+TEST(CudaOnHost, OnePlusErf) {
+  std::vector<Case> cases;
+  add_plan(cases,
+           "input %0 : f32[4096]@D = argument \"x\"\n%1 : f32[4096]@D = aten::erf(%0)\n%2 : f32[4096]@D = "
+           "aten::add.Scalar(%1, 1)\noutput %2\n",
+           0, 2e-7);
+  ASSERT_EQ(cases.size(), 1u);
+  EXPECT_NE(cuda_source(*cases[0].kernel, "k").find("one_plus_erf("), std::string::npos);
+  Array& x = cases[0].arrays.at(0);
+  for (int64_t i = 0; i < x.size(); ++i) x.set(i, loops::from_double(x.dtype, static_cast<double>(i - 2048) / 300));
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const auto& [at, v] : {std::pair(0, infinity), {1, -infinity}, {2, infinity - infinity}, {3, 1e30}, {4, -1e30}})
+    x.set(at, loops::from_double(x.dtype, v));
   expect_same(std::move(cases));
 }
 

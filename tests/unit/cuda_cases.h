@@ -60,9 +60,10 @@ inline void expect_same(std::vector<Case> cases) {
 }
 
 // The kernels of a plan for a GPU, each on random elements of its own.
-inline void add_plan(std::vector<Case>& cases, const graph::Graph& graph, double ulps, double absolute = 1e-6) {
+inline void add_plan(std::vector<Case>& cases, const graph::Graph& graph, double ulps, double absolute = 1e-6,
+                     int arch = 90) {
   schedule::Options options;
-  options.target = machine::cuda_target_of(90);
+  options.target = machine::cuda_target_of(arch);
   const schedule::Plan plan = schedule::make_plan(graph, options);
   for (const schedule::Step& s : plan.steps) {
     const auto* k = std::get_if<schedule::KernelStep>(&s);
@@ -79,17 +80,19 @@ inline void add_plan(std::vector<Case>& cases, const graph::Graph& graph, double
   }
 }
 
-inline void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
-  add_plan(cases, *on_device("cuda:0", text), ulps, absolute);
+inline void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6,
+                     int arch = 90) {
+  add_plan(cases, *on_device("cuda:0", text), ulps, absolute, arch);
 }
 
 // For operators that passes make from others.
-inline void add_decomposed(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
+inline void add_decomposed(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6,
+                           int arch = 90) {
   const auto g = on_device("cuda:0", text);
   const Options user;
   graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
   const size_t before = cases.size();
-  add_plan(cases, *g, ulps, absolute);
+  add_plan(cases, *g, ulps, absolute, arch);
   ASSERT_GT(cases.size(), before);
 }
 

@@ -34,8 +34,7 @@ class Fibers {
       Thread& x = threads_[t];
       if (x.stack.empty()) x.stack.resize(kStackBytes);
       x.done = false;
-      x.waits_for = 0;
-      x.arrived = 0;
+      for (uint64_t& n : x.arrived) n = 0;
       getcontext(&x.context);
       x.context.uc_stack.ss_sp = x.stack.data();
       x.context.uc_stack.ss_size = x.stack.size();
@@ -59,13 +58,15 @@ class Fibers {
   unsigned first_of_block() const { return now_ / of_block_ * of_block_; }
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
   void yield() { swapcontext(&threads_[now_].context, &scheduler_); }
-  // All threads from `first` on, `count` of them, meet.
-  void meet(unsigned first, unsigned count) {
-    const uint64_t turn = ++threads_[now_].arrived;
+  // All threads from `first` on, `count` of them, meet. Each kind of group counts its own meetings, because some warps
+  // exchange values more often than others.
+  enum Kind { kWarp, kBlock, kBlocks };
+  void meet(Kind kind, unsigned first, unsigned count) {
+    const uint64_t turn = ++threads_[now_].arrived[kind];
     for (;;) {
       bool all = true;
       for (unsigned t = first; t < first + count && t < threads_.size(); ++t)
-        all &= threads_[t].arrived >= turn || threads_[t].done;
+        all &= threads_[t].arrived[kind] >= turn || threads_[t].done;
       if (all) return;
       yield();
     }
@@ -75,9 +76,9 @@ class Fibers {
     Thread& mine = threads_[now_];
     std::memcpy(mine.value, value, bytes);
     const unsigned warp = now_ / 32 * 32;
-    meet(warp, 32);
+    meet(kWarp, warp, 32);
     std::memcpy(value, threads_[warp + other % 32].value, bytes);
-    meet(warp, 32);
+    meet(kWarp, warp, 32);
   }
 
   static Fibers* current() { return current_; }
@@ -88,7 +89,7 @@ class Fibers {
     ucontext_t context;
     std::vector<char> stack;
     bool done = false;
-    uint64_t waits_for = 0, arrived = 0;
+    uint64_t arrived[3] = {};
     char value[16];
   };
   static void enter() {
@@ -111,9 +112,9 @@ struct HostCalls {
   bool failed = false;
   void (*sync)(unsigned threads) = [](unsigned threads) {
     Fibers& f = *Fibers::current();
-    f.meet(f.first_of_block(), threads);
+    f.meet(Fibers::kBlock, f.first_of_block(), threads);
   };
-  void (*sync_blocks)() = [] { Fibers::current()->meet(0, Fibers::current()->threads()); };
+  void (*sync_blocks)() = [] { Fibers::current()->meet(Fibers::kBlocks, 0, Fibers::current()->threads()); };
   void (*yield)() = [] { Fibers::current()->yield(); };
   void (*exchange)(void*, size_t, unsigned) = [](void* v, size_t n, unsigned other) {
     Fibers::current()->exchange(v, n, other);
@@ -147,7 +148,7 @@ struct HostThread { operator unsigned() const { return vesta_host->thread(); } }
 struct HostBlock { operator unsigned() const { return vesta_host->block + vesta_host->rank(); } };
 static struct { HostThread x; } threadIdx;
 static struct { HostBlock x; } blockIdx;
-alignas(16) static unsigned char shared_memory[2][256 << 10];
+alignas(16) static unsigned char shared_memory[16][256 << 10];
 #define shared_rows shared_memory[vesta_host->rank()]
 static inline void __syncthreads() { vesta_host->sync(vesta_threads); }
 static inline void __syncwarp() {}
@@ -161,6 +162,8 @@ static inline unsigned long long double_bits(double f) { return same_bits<unsign
 static inline float from_f16(unsigned short h) { return (float)same_bits<_Float16>(h); }
 static inline unsigned short to_f16(float f) { return same_bits<unsigned short>((_Float16)f); }
 static inline float exp2_normal(float x) { const float y = std::exp2(x); return y < 0x1p-126f ? 0 : y; }
+static inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 static inline double erfinv(double y) {
   if (!(y > -1 && y < 1)) return y == 1 ? INFINITY : y == -1 ? -INFINITY : NAN;
   double x = 0;
@@ -196,6 +199,11 @@ template <bool AGAIN> static inline void copy_piece(Place to, const unsigned cha
 template <bool AGAIN> static inline unsigned long long cache_policy() { return 0; }
 static inline void consumers_meet() { vesta_host->sync(256); }
 static inline void parts_meet() { vesta_host->sync_blocks(); }
+static inline void parts_arrive() {}
+static inline void parts_wait() { vesta_host->sync_blocks(); }
+template <class T> static inline void tell_part(T* at, int part, T x) {
+  *(T*)(shared_memory[part] + ((unsigned char*)at - shared_rows)) = x;
+}
 template <int PARTS> static inline int own_part() { return PARTS > 1 ? vesta_host->rank() : 0; }
 template <int PARTS, int N> static inline void take_sums(float (&x)[N], const float* at) {
   for (int n = 0; n < N; ++n) {
@@ -263,7 +271,7 @@ class HostKernels {
     *static_cast<unsigned*>(dlsym(library_, "vesta_threads")) = static_cast<unsigned>(k.threads.block);
     calls_.failed = false;
     const int64_t per_block = loops::items_of_block(k);
-    const int64_t together = k.product.parts;
+    const int64_t together = std::max(k.product.parts, k.threads.parts);
     for (int64_t block = 0; block < (items + per_block - 1) / per_block; block += together) {
       calls_.block = static_cast<unsigned>(block);
       fibers_.run(static_cast<unsigned>(k.threads.block), static_cast<unsigned>(together),

@@ -140,19 +140,65 @@ TEST(RecordedCalls, CallsBesideTheGraphs) {
   options.copied_bytes = 0;
   const runtime::Executable e(p.finish(), options);
   const at::Tensor wt = p.tensor(1), bt = p.tensor(1);
+  const auto run = [&](const at::Tensor& given, const at::Tensor& bias) {
+    std::vector<c10::IValue> out;
+    e.run(runtime::CallInputs{std::vector<at::Tensor>{given, wt, bias}, {}, {}}, out);
+    const float value = on_cpu(given).view({-1})[0].item<float>(), added = on_cpu(bias).view({-1})[0].item<float>();
+    const float own_value = kSide * 3 * added, made = kSide * value * (2 * own_value + added);
+    EXPECT_TRUE(all_are(out[0].toTensor(), 2 * (2 * made + own_value) + added)) << value << ' ' << added;
+    EXPECT_TRUE(all_are(out[1].toTensor(), own_value)) << value << ' ' << added;
+  };
   std::vector<at::Tensor> inputs;
   for (int i = 0; i < 9; ++i) {
     inputs.push_back(p.tensor(static_cast<float>(i)));
-    std::vector<c10::IValue> out;
-    e.run(runtime::CallInputs{std::vector<at::Tensor>{inputs.back(), wt, bt}, {}, {}}, out);
-    const float own_value = kSide * 3;
-    const float made = kSide * static_cast<float>(i) * (2 * own_value + 1);
-    EXPECT_TRUE(all_are(out[0].toTensor(), 2 * (2 * made + own_value) + 1)) << i;
-    EXPECT_TRUE(all_are(out[1].toTensor(), own_value)) << i;
+    run(inputs.back(), bt);
+  }
+  // A change of a node fails, of two in the first graph and one in the second: what has been changed until then is
+  // changed back by the next call.
+  const at::Tensor other = p.tensor(2);
+  for (int at = 0; at < 3; ++at) {
+    gpu::fail_change_after(at);
+    EXPECT_THROW(run(inputs[3], other), Error) << at;
+    run(inputs[3], bt);
+    run(inputs[4], other);
+    run(inputs[5], bt);
   }
   const auto report = *e.graphs();
   EXPECT_EQ(report.graphs, 2) << report.why_none;
   EXPECT_EQ(report.direct.size(), 1u);
+}
+
+// The first graph has run for another b, the second has not: a later call with this b changes the second.
+TEST(RecordedCalls, AfterAStepThatRaisedBetweenGraphs) {
+  GpuProgram p(kSide);
+  const int x = p.input(), b = p.input();
+  const int t = p.arena(), u = p.arena(), inverse = p.returned(), v = p.arena(), y = p.output();
+  p.mix(b, b, t);
+  p.mix(t, b, u);
+  p.call("aten::inverse", {x}, inverse);
+  p.mix(inverse, b, v);
+  p.mix(v, u, y);
+  p.show(y);
+  runtime::GraphOptions options;
+  options.copied_bytes = 0;
+  const runtime::Executable e(p.finish(), options);
+  const auto diagonal = [](float value) { return (at::eye(kSide) * value).to(at::Device(at::kCUDA, 0)); };
+  const auto run = [&](const at::Tensor& given, float value, const at::Tensor& bias, float added) {
+    const at::Tensor found = on_cpu(one(e, {given, bias}));
+    EXPECT_TRUE(found.equal(at::eye(kSide) * (4 / value) + 9 * added)) << value << ' ' << added << found;
+  };
+  const at::Tensor bt = p.tensor(1), other = p.tensor(2), zeros = p.tensor(0);
+  std::vector<at::Tensor> inputs;
+  for (int i = 0; i < 9; ++i) {
+    inputs.push_back(diagonal(i % 2 == 0 ? 2 : 4));
+    run(inputs.back(), i % 2 == 0 ? 2 : 4, bt, 1);
+  }
+  const auto report = *e.graphs();
+  ASSERT_EQ(report.graphs, 2) << report.why_none;
+  EXPECT_ANY_THROW(one(e, {zeros, other}));
+  run(inputs[0], 2, other, 2);
+  EXPECT_ANY_THROW(one(e, {zeros, other}));
+  run(inputs[1], 4, bt, 1);
 }
 
 TEST(RecordedCalls, WrittenInputs) {

@@ -97,13 +97,15 @@ TEST(CudaPlans, RowsAreHeldInRegisters) {
   EXPECT_FALSE(k.row_slots.empty());  // x is read once
 }
 
-// Two blocks of a multiprocessor where both have room.
+// Three blocks of a multiprocessor where they have room, or two.
 TEST(CudaPlans, LongerRowsAreKeptInSharedMemory) {
-  for (const int columns : {19000, 39000}) {
-    const auto plan = check(softmax_text(40, columns));
+  for (const auto& [columns, threads] : {std::pair(9000, 256), {19000, 512}, {39000, 1024}}) {
+    schedule::Options options = for_device(DeviceType::CUDA);
+    options.target = machine::cuda_target_of(80);
+    const auto plan = schedule::make_plan(*on_device("cuda:0", softmax_text(400, columns)), options);
     const loops::Kernel& k = only_kernel(plan);
     EXPECT_TRUE(k.threads.shared);
-    EXPECT_EQ(k.threads.block, columns == 19000 ? 512 : 1024);
+    EXPECT_EQ(k.threads.block, threads);
     EXPECT_EQ(k.row_slots.size(), 1u);
     EXPECT_EQ(loops::shared_bytes(k), 4 * columns);
   }
@@ -119,7 +121,7 @@ TEST(CudaPlans, HalvesAreKeptAsTheyAre) {
 }
 
 TEST(CudaPlans, LongRowsAreReadAgain) {
-  const auto plan = check(softmax_text(1, 40000));
+  const auto plan = schedule::make_plan(*on_device("cuda:0", softmax_text(40, 400'000)), for_device(DeviceType::CUDA));
   EXPECT_EQ(only_kernel(plan).threads.held, 0);
   EXPECT_FALSE(only_kernel(plan).threads.shared);
   EXPECT_TRUE(only_kernel(plan).row_slots.empty());
@@ -670,7 +672,7 @@ TEST(CudaPlans, RowsAreScannedByWarpsOrBlocks) {
   EXPECT_EQ(threads_of(64, 4096, 1).team, 256);
   EXPECT_EQ(threads_of(64, 4096, 1).each, 4);
   EXPECT_EQ(threads_of(64, 1001, 1).each, 1);
-  EXPECT_EQ(threads_of(300, 70, 0).team, 1);
+  EXPECT_EQ(threads_of(32, 70, 0).team, 1);
   EXPECT_EQ(threads_of(1, 1, 1).team, 1);
 }
 
@@ -680,6 +682,21 @@ TEST(CudaPlans, OneLongRowIsACall) {
   const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
   EXPECT_EQ(plan.steps.size(), 3u) << schedule::print(plan);
   EXPECT_EQ(kernels(plan), 2);
+}
+
+TEST(CudaPlans, TeamsScanFewColumns) {
+  const auto threads_of = [](const std::string& text) {
+    const loops::Kernel k = *loops::parse_kernel(loops::print(only_kernel(check(text))));
+    return k.threads;
+  };
+  const loops::Threads few = threads_of(scan_text(4096, 96, 0));
+  EXPECT_TRUE(few.across);
+  EXPECT_EQ(few.block / few.team, 8);  // 32 bytes
+  EXPECT_EQ(few.team, 32);
+  EXPECT_EQ(few.each, 16);
+  EXPECT_EQ(threads_of(scan_text(4097, 96, 0)).each, 1);
+  EXPECT_FALSE(threads_of(scan_text(32, 96, 0)).across);
+  EXPECT_FALSE(threads_of(scan_text(64, 200'000, 0)).across);  // enough columns for a thread each
 }
 
 // A row that is needed again when it is scanned stays with its team, or the scan is a kernel of its own.
@@ -698,9 +715,59 @@ output %3
 
 TEST(CudaPlans, WrongScansDoNotVerify) {
   auto k = loops::parse_kernel(loops::print(only_kernel(check(scan_text(300, 70, 0)))));
-  k->threads.team = 8;
-  k->threads.across = true;
+  k->threads.team = 48;
+  k->threads.across = false;
   EXPECT_THROW(loops::verify(*k), Error);
+}
+
+// ---- Rows that several blocks share
+
+TEST(CudaPlans, BlocksShareLongRows) {
+  const auto threads_of = [](int64_t rows, int64_t columns, int arch = 90) {
+    schedule::Options options = for_device(DeviceType::CUDA);
+    options.target = machine::cuda_target_of(arch);
+    const auto plan = schedule::make_plan(*on_device("cuda:0", softmax_text(rows, columns)), options);
+    EXPECT_EQ(kernels(plan), 1);
+    const loops::Kernel& k = only_kernel(plan);
+    EXPECT_EQ(loops::print(*loops::parse_kernel(loops::print(k))), loops::print(k));
+    return k.threads;
+  };
+  EXPECT_EQ(threads_of(7, 4096).parts, 1);  // as quick as several blocks start
+  const loops::Threads few = threads_of(7, 32000), long_ones = threads_of(1000, 90000);
+  EXPECT_EQ(few.parts, 8);
+  EXPECT_GT(few.held, 0);
+  EXPECT_EQ(threads_of(30, 32000).parts, 4);  // multiprocessors for 3 times as many
+  EXPECT_EQ(long_ones.parts, 8);
+  EXPECT_TRUE(long_ones.shared);
+  EXPECT_EQ(threads_of(7, 32000, 80).parts, 1);
+}
+
+// A sum whose elements are read once is shared only if one block would take long. Longer rows are two kernels.
+TEST(CudaPlans, BlocksShareLongSums) {
+  const auto plan_of = [](int64_t columns) {
+    return schedule::make_plan(
+        *on_device("cuda:0", fmt::format("input %0 : f32[7, {}]@D = argument \"x\"\n%1 : f32[7]@D = "
+                                         "aten::sum.dim_IntList(%0, [1], false)\noutput %1\n",
+                                         columns)),
+        for_device(DeviceType::CUDA));
+  };
+  EXPECT_EQ(only_kernel(plan_of(32000)).threads.parts, 1);
+  EXPECT_EQ(only_kernel(plan_of(131072)).threads.parts, 8);
+  EXPECT_EQ(kernels(plan_of(1 << 20)), 2);
+}
+
+TEST(CudaPlans, WrongPartsDoNotVerify) {
+  const std::string text = loops::print(only_kernel(check(softmax_text(7, 32000))));
+  const auto wrong = [&](auto&& change) {
+    const auto k = loops::parse_kernel(text);
+    loops::verify(*k);
+    change(k->threads);
+    EXPECT_THROW(loops::verify(*k), Error) << loops::print(*k);
+  };
+  wrong([](loops::Threads& t) { t.parts = 3; });
+  wrong([](loops::Threads& t) { t.parts = 32; });
+  wrong([](loops::Threads& t) { t.parts = 1; });  // does not hold the row
+  wrong([](loops::Threads& t) { t.team = 32; });
 }
 
 }  // namespace

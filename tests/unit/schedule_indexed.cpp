@@ -289,6 +289,28 @@ mutate input 0 = %2
 output %1
 output %3
 )");
+  std::puts(schedule::print(plan).c_str());
+  EXPECT_TRUE(writes_input(plan, 0)) << schedule::print(plan);
+}
+
+// Two small kernels read the counter. One makes what a call needs, the other replaces the counter after the call: they
+// are not one kernel.
+TEST(InPlacePlan, AReplacementKeepsApartFromWhatACallNeeds) {
+  const std::string text = R"(input %0 : f32[1] = argument "n"
+input %1 : f32[1, 8] = argument "x"
+%2 : f32[1] = aten::mul.Scalar(%0, 3)
+%3 : f32[1] = aten::add.Scalar(%0, 1)
+%4 : f32[1, 1] = aten::unsqueeze(%2, 0)
+%5 : f32[1, 8] = aten::mm(%4, %1)
+mutate input 0 = %3
+)";
+  for (const char* end : {"output %5\n", "%6 : f32[1, 8] = aten::mul.Tensor(%5, %0)\noutput %6\n"}) {
+    const auto plan = schedule::make_plan(*graph::parse(text + end), schedule::Options{});
+    EXPECT_TRUE(writes_input(plan, 0)) << schedule::print(plan);
+  }
+  // Where nothing waits, they are one kernel.
+  const auto plan = check(text.substr(0, text.find("%4")) + "mutate input 0 = %3\noutput %2\n");
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
   EXPECT_TRUE(writes_input(plan, 0)) << schedule::print(plan);
 }
 

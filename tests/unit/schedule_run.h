@@ -198,8 +198,8 @@ inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std
         std::vector<int64_t> sizes;
         for (Expr e : k->sizes) sizes.push_back(evaluate(e, value));
         int64_t items = evaluate(k->items, value);
-        if (k->kernel->tile.rows > 0 && k->kernel->threads.block > 0) {
-          // The interpreter knows no squares.
+        if (k->kernel->threads.block > 0 && (k->kernel->tile.rows > 0 || k->kernel->threads.parts > 1)) {
+          // The interpreter knows no squares and no parts of rows.
           const auto size_of = [&](Expr s) {
             return sizes.at(static_cast<size_t>(std::find(k->kernel->sizes.begin(), k->kernel->sizes.end(), s) -
                                                 k->kernel->sizes.begin()));

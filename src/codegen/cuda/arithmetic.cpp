@@ -102,7 +102,7 @@ std::string primitive_text(Prim prim, DType t, const std::string& a, const std::
       if (!is_signed(t) || truth) return a;
       return fmt::format("{} < 0 ? {} : {}", a, arithmetic("-", t, "0", a), a);
     case Prim::Not: return truth ? "!" + a : fmt::format("({})~{}", type, a);
-    case Prim::Rsqrt: return fmt::format("{} / {}", one, call("sqrt"));
+    case Prim::Rsqrt: return call("rsqrt");
     case Prim::Digamma: return fmt::format("({})v_digamma({})", type, a);
     case Prim::Sigmoid: return fmt::format("{} / ({} + {}(-({})))", one, one, wide ? "exp" : "expf", a);
     case Prim::Floor: return real ? call("floor") : a;

@@ -11,8 +11,8 @@ bool fits_int(const loops::Kernel& k) {
     const auto low = lower_bound(e), high = upper_bound(e);
     return low && high && *low >= -(int64_t{1} << 31) && *high < (int64_t{1} << 31) - 2048;
   };
-  bool all = fits(loops::work_items(k) * Expr(k.threads.team)) &&
-             fits(loops::row_elements(k) + Expr(k.threads.team * k.threads.each));
+  const int64_t team = k.threads.team * k.threads.parts;
+  bool all = fits(loops::work_items(k) * Expr(team)) && fits(loops::row_elements(k) + Expr(team * k.threads.each));
   for (const loops::Instr& i : k.instrs)
     if (loops::has_index(i.kind)) all &= fits(i.index);
   return all;

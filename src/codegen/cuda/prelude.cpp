@@ -14,6 +14,26 @@ typedef unsigned int u32;
 // Adjacent elements, aligned for accesses of at most 16 bytes.
 template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack { T v[N]; };
 
+// Copies adjacent elements from memory to shared memory, while the thread goes on. copies_arrive() waits for the copies
+// of this thread.
+template <int BYTES> __device__ __forceinline__ void copy_to_row(void* to, const void* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const u32 at = (u32)__cvta_generic_to_shared(to);
+  if constexpr (BYTES == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(at), "l"(from), "n"(BYTES) : "memory");
+  }
+#else
+  *(Pack<u32, BYTES / 4>*)to = *(const Pack<u32, BYTES / 4>*)from;
+#endif
+}
+__device__ __forceinline__ void copies_arrive() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // Halves of a row, two in a register. They must be stored in order.
 __device__ __forceinline__ void keep_half(u32* row, int at, u16 h) {
   if (at % 2 == 0) row[at / 2] = h; else row[at / 2] |= (u32)h << 16;
@@ -32,6 +52,32 @@ __device__ __forceinline__ float bits_float(u32 u) { return __uint_as_float(u); 
 __device__ __forceinline__ u32 float_bits(float f) { return __float_as_uint(f); }
 __device__ __forceinline__ double bits_double(u64 u) { return __longlong_as_double((i64)u); }
 __device__ __forceinline__ u64 double_bits(double f) { return (u64)__double_as_longlong(f); }
+// Waits for all threads of the blocks that share a tile or a row. Afterwards they see each other's writes to shared
+// memory.
+__device__ __forceinline__ void parts_meet() {
+  __syncwarp();  // the barrier takes whole warps
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The same in two steps.
+__device__ __forceinline__ void parts_arrive() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void parts_wait() {
+  __syncwarp();
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+template <int PARTS> __device__ __forceinline__ int own_part() {
+  u32 rank = 0;
+  if (PARTS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+// Writes to this address of the shared memory of a part.
+template <class T> __device__ __forceinline__ void tell_part(T* at, int part, T x) {
+  T* there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(part));
+  *(volatile T*)there = x;
+}
 // Accurate to 2 ulp. Results below the normal numbers are 0.
 __device__ __forceinline__ float exp2_normal(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 #endif
@@ -175,6 +221,21 @@ __device__ inline double v_digamma(double x) {
   return r + log(x) - 0.5 / x - y;
 }
 
+// 1 + erf(y), to within 2e-7, as exact as the sum of 1 and CUDA's erff: erfc(|y|) is 2 to the power of a polynomial,
+// which was fitted for the least error of the result.
+__device__ __forceinline__ float one_plus_erf(float y) {
+  const float t = fabsf(y);
+  float p = bits_float(0xb8247c3bu);
+  p = fmaf(p, t, bits_float(0x39d239e1u));
+  p = fmaf(p, t, bits_float(0xbab2aa6du));
+  p = fmaf(p, t, bits_float(0xba79fc21u));
+  p = fmaf(p, t, bits_float(0x3ce88d29u));
+  p = fmaf(p, t, bits_float(0xbe181907u));
+  p = fmaf(p, t, bits_float(0xbf6b1cc1u));
+  p = fmaf(p, t, bits_float(0xbfd05f53u));
+  const float other = exp2_normal(p * t);
+  return y < 0 ? other : 2.0f - other;
+}
 // exp(d) for d <= 0, as a term of a sum that has the term exp(0). Rounding the product with log2(e) changes the term by
 // less than 1.4 ulp of the largest one (docs/numerics.md). Results below the normal numbers are 0.
 __device__ __forceinline__ float relative_exp(float d) { return exp2_normal(d * bits_float(0x3fb8aa3bu)); }

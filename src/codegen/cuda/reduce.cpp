@@ -109,8 +109,17 @@ bool ReductionLines::is_left_out(const loops::Stage& s) const {
   });
 }
 
-void ReductionLines::combine_over_team(Ref r, bool by_first) {
-  combine_accumulator(r, by_first);
+void ReductionLines::combine_over_team(const std::vector<Ref>& accumulators, bool by_first) {
+  if (t_.across) {
+    for (const Ref r : accumulators) across_block(r, by_first);
+  } else {
+    for (const Ref r : accumulators) over_warp(r, std::min<int64_t>(t_.team, 32), 1);
+    if (t_.team * t_.parts > 32) over_block(accumulators, by_first);
+  }
+  for (const Ref r : accumulators) finish_online(r);
+}
+
+void ReductionLines::finish_online(Ref r) {
   const loops::Online* o = sum_of(r);
   if (!o) return;
   line("{} a{}{};", value_type_name(k_.instrs[r].dtype), o->sum, by_column_[r] ? fmt::format("[{}]", t_.each) : "");
@@ -137,35 +146,37 @@ void ReductionLines::meet(Ref r, const std::vector<std::string>& other) {
   }
 }
 
-void ReductionLines::combine_accumulator(Ref r, bool by_first) {
-  const std::vector<Variable> variables = variables_of(r);
-  const auto each_variable = [&](auto&& name) {
-    std::vector<std::string> names;
-    for (const Variable& v : variables) names.push_back(name(v));
-    return names;
-  };
-  // The distance between threads of a warp that belong to one team: 1, or the number of teams.
-  const int64_t teams = t_.block / t_.team, between = t_.across ? teams : 1,
-                width = t_.across ? 32 : std::min<int64_t>(t_.team, 32);
-  const bool in_warps = width % between == 0;
+std::vector<std::string> ReductionLines::names_of(Ref r,
+                                                  const std::function<std::string(const Variable&)>& name) const {
+  std::vector<std::string> names;
+  for (const Variable& v : variables_of(r)) names.push_back(name(v));
+  return names;
+}
+
+// Combines the accumulators of `width` neighbouring threads of a warp. Those of one team are `between` threads apart.
+void ReductionLines::over_warp(Ref r, int64_t width, int64_t between) {
   for_rows(r, [&] {
-    for (int64_t mask = width / 2; in_warps && mask >= between; mask /= 2) {
+    for (int64_t mask = width / 2; mask >= between; mask /= 2) {
       line("{{");
-      for (const Variable& v : variables)
+      for (const Variable& v : variables_of(r))
         line("const {0} other_{1} = from_lane<{0}>({2}, {3});", v.type, v.kind, own(v.kind, r), mask);
-      meet(r, each_variable([](const Variable& v) { return fmt::format("other_{}", v.kind); }));
+      meet(r, names_of(r, [](const Variable& v) { return fmt::format("other_{}", v.kind); }));
       line("}}");
     }
   });
-  if (!t_.across && t_.team <= 32) return;
-  // Combines through shared memory: one value per warp, or one per thread.
+}
+
+// Teams that work across combine through shared memory: one value per warp, or one per thread.
+void ReductionLines::across_block(Ref r, bool by_first) {
+  const std::vector<Variable> variables = variables_of(r);
+  const int64_t teams = t_.block / t_.team;
+  const bool in_warps = 32 % teams == 0;
+  if (in_warps) over_warp(r, 32, teams);
   const int64_t parts = in_warps ? t_.block / 32 : t_.team, each = by_column_[r] ? t_.each : 1;
   if (parts == 1) return;
-  const std::string of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
-  const std::string part = !in_warps    ? "threadIdx.x"
-                           : !t_.across ? "lane / 32"
-                                        : fmt::format("threadIdx.x / 32 * {} + {}", teams, of_team);
-  const std::string writes = !in_warps ? "" : fmt::format("if (threadIdx.x % 32 < {}) ", between);
+  const std::string of_team = fmt::format("threadIdx.x % {}", teams);
+  const std::string part = in_warps ? fmt::format("threadIdx.x / 32 * {} + {}", teams, of_team) : "threadIdx.x";
+  const std::string writes = in_warps ? fmt::format("if (threadIdx.x % 32 < {}) ", teams) : "";
   const auto place = [&](const std::string& at) {
     return each > 1 ? fmt::format("u * {} + {}", parts * teams, at) : at;
   };
@@ -176,7 +187,7 @@ void ReductionLines::combine_accumulator(Ref r, bool by_first) {
   line("__syncthreads();");
   if (by_first) line("if (lane == 0) {{");
   const auto shared = [&](const std::string& at) {
-    return each_variable([&](const Variable& v) { return fmt::format("shared_{}{}[{}]", v.kind, r, place(at)); });
+    return names_of(r, [&](const Variable& v) { return fmt::format("shared_{}{}[{}]", v.kind, r, place(at)); });
   };
   for_rows(r, [&] {
     const std::vector<std::string> first = shared(of_team);
@@ -186,6 +197,63 @@ void ReductionLines::combine_accumulator(Ref r, bool by_first) {
     meet(r, shared(fmt::format("w * {} + {}", teams, of_team)));
     line("}}");
   });
+  if (by_first) line("}}");
+}
+
+std::string ReductionLines::shared_values(char kind, Ref r, std::string_view type, int64_t values, const char* name) {
+  if (t_.parts == 1) {
+    line("__shared__ {} {}_{}{}[{}];", type, name, kind, r, values);
+  } else {  // the blocks have it at the same place
+    line("{0}* const {1}_{2}{3} = ({0}*)(shared_rows + {4});", type, name, kind, r, told_);
+    told_ += 8 * values;
+  }
+  return fmt::format("{}_{}{}", name, kind, r);
+}
+
+// Combines `values` values in shared memory: the lanes of each warp do, or each thread if there are few.
+void ReductionLines::from_shared(Ref r, int64_t values, const char* name) {
+  const bool by_lanes = values > 4 && values <= 32 && (values & (values - 1)) == 0;
+  const auto value = [&](const std::string& n) {
+    return names_of(r, [&](const Variable& v) { return fmt::format("{}_{}{}[{}]", name, v.kind, r, n); });
+  };
+  const std::vector<Variable> variables = variables_of(r);
+  const std::vector<std::string> first = value(by_lanes ? fmt::format("threadIdx.x % {}", values) : "0");
+  for (size_t v = 0; v < variables.size(); ++v) line("{} = {};", own(variables[v].kind, r), first[v]);
+  if (by_lanes) return over_warp(r, values, 1);
+  line("#pragma unroll");
+  line("for (int w = 1; w < {}; ++w) {{", values);
+  meet(r, value("w"));
+  line("}}");
+}
+
+// The warps of a block tell each other their values, once for all accumulators. Then the first warp of each block tells
+// the blocks that share the row.
+void ReductionLines::over_block(const std::vector<Ref>& accumulators, bool by_first) {
+  const int64_t warps = t_.block / 32;
+  if (warps > 1) {
+    for (const Ref r : accumulators)
+      for (const Variable& v : variables_of(r))
+        line("if (threadIdx.x % 32 == 0) {}[threadIdx.x / 32] = {};", shared_values(v.kind, r, v.type, warps, "shared"),
+             own(v.kind, r));
+    line("__syncthreads();");
+  }
+  if (t_.parts > 1) {
+    if (!told_once_) line("parts_wait();");  // until all have begun
+    told_once_ = true;
+    for (const Ref r : accumulators)
+      for (const Variable& v : variables_of(r)) shared_values(v.kind, r, v.type, t_.parts, "told");
+    line("if (threadIdx.x < 32) {{");
+    for (const Ref r : accumulators) {
+      if (warps > 1) from_shared(r, warps, "shared");
+      for (const Variable& v : variables_of(r))
+        line("if (threadIdx.x < {0}) tell_part(told_{1}{2} + own_part<{3}>(), (int)threadIdx.x, {4});",
+             by_first ? 1 : t_.parts, v.kind, r, t_.parts, own(v.kind, r));
+    }
+    line("}}");
+    line("parts_meet();");
+  }
+  if (by_first) line("if (lane < 32) {{");
+  for (const Ref r : accumulators) t_.parts > 1 ? from_shared(r, t_.parts, "told") : from_shared(r, warps, "shared");
   if (by_first) line("}}");
 }
 

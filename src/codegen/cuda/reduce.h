@@ -1,6 +1,7 @@
 // Reductions as CUDA C++: how they begin, combine two values, and combine the accumulators of a team's threads.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ class ReductionLines : protected KernelLines {
   void begin_accumulator(loops::Ref r);
   // Adds x, which for ArgMax and ArgMin is at `position`.
   void accumulate(loops::Ref r, const std::string& x, const std::string& position);
-  // Afterwards every thread of the team has the result, or its first thread alone.
-  void combine_over_team(loops::Ref r, bool by_first);
+  // Combines accumulators of one loop. Afterwards every thread of the team has the results, or its first thread alone.
+  void combine_over_team(const std::vector<loops::Ref>& accumulators, bool by_first);
   // The online sum that belongs to this accumulator, or nullptr.
   const loops::Online* sum_of(loops::Ref first) const;
   // The statement that adds the elements g to an accumulator and to its online sum.
@@ -40,6 +41,7 @@ class ReductionLines : protected KernelLines {
   const loops::Threads& t_;
   const loops::Range* column_ = nullptr;  // the range of which a thread has several elements, if teams lie across it
   std::vector<bool> by_column_;           // by instruction: the value differs between them
+  int64_t told_ = 0;  // where, in shared memory, the next values may be that blocks which share rows exchange
 
  private:
   // The variables of an accumulator that are combined over a team: the value, and what belongs to it, which is a
@@ -56,7 +58,16 @@ class ReductionLines : protected KernelLines {
   bool is_online_squares(loops::Ref r) const;
   // Combines the accumulator with the variables that another thread has.
   void meet(loops::Ref r, const std::vector<std::string>& other);
-  void combine_accumulator(loops::Ref r, bool by_first);
+  std::vector<std::string> names_of(loops::Ref r, const std::function<std::string(const Variable&)>& name) const;
+  void over_warp(loops::Ref r, int64_t width, int64_t between);
+  void across_block(loops::Ref r, bool by_first);
+  void over_block(const std::vector<loops::Ref>& accumulators, bool by_first);
+  // Declares an array in shared memory and returns its name.
+  std::string shared_values(char kind, loops::Ref r, std::string_view type, int64_t values, const char* name);
+  void from_shared(loops::Ref r, int64_t values, const char* name);
+  void finish_online(loops::Ref r);
+
+  bool told_once_ = false;
 };
 
 }  // namespace vesta::codegen

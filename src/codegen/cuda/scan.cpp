@@ -6,14 +6,22 @@
 
 namespace vesta::codegen {
 
+namespace {
+// Threads of a team that are neighbours in a warp, and how many values of a team meet in shared memory.
+int64_t lanes_of(const TeamScan& s) { return s.columns > 0 ? 1 : std::min<int64_t>(s.team, 32); }
+int64_t values_of(const TeamScan& s) { return s.team / lanes_of(s); }
+}  // namespace
+
 std::string begin_scan(const TeamScan& s) {
   std::string out = fmt::format("{} c{} = {};\n", s.type, s.number, s.identity);
-  if (s.team > 32) out += fmt::format("__shared__ {} shared_c{}[{}];\n", s.type, s.number, 2 * (s.team / 32));
+  if (values_of(s) > 1)
+    out += fmt::format("__shared__ {} shared_c{}[{}];\n", s.type, s.number,
+                       2 * values_of(s) * std::max<int64_t>(1, s.columns));
   return out;
 }
 
 std::string scan_round(const TeamScan& s) {
-  const int64_t lanes = std::min<int64_t>(s.team, 32), warps = s.team / 32;
+  const int64_t lanes = lanes_of(s), values = values_of(s);
   const std::string_view t = s.type;
   const uint32_t r = s.number;
   const auto element = [&](const std::string& u) {
@@ -40,14 +48,19 @@ std::string scan_round(const TeamScan& s) {
          s.combined("z", fmt::format("y{}", r)));
   const std::string carry = fmt::format("c{}", r), before = fmt::format("b{}_before", r), y = fmt::format("y{}", r);
   line("{} {} = {};", t, before, carry);
-  if (warps > 1) {
+  if (values > 1) {
     // Rounds alternate between two arrays, so that no thread overwrites what another has yet to read.
-    line("if (lane % 32 == 31) shared_c{}[{} * {} + lane / 32] = {};", r, s.parity, warps, y);
+    const std::string own = lanes > 1 ? "lane / 32" : "lane";
+    const auto place = [&](const std::string& w) {
+      const std::string at = fmt::format("{} * {} + {}", s.parity, values, w);
+      return s.columns > 0 ? fmt::format("({}) * {} + threadIdx.x % {}", at, s.columns, s.columns) : at;
+    };
+    line("{}shared_c{}[{}] = {};", lanes > 1 ? "if (lane % 32 == 31) " : "", r, place(own), y);
     line("__syncthreads();");
     line("#pragma unroll");
-    line("for (int w = 0; w < {}; ++w) {{", warps);
-    line("if (w == lane / 32) {} = {};", before, carry);
-    line("{} = {};", carry, s.combined(carry, fmt::format("shared_c{}[{} * {} + w]", r, s.parity, warps)));
+    line("for (int w = 0; w < {}; ++w) {{", values);
+    line("if (w == {}) {} = {};", own, before, carry);
+    line("{} = {};", carry, s.combined(carry, fmt::format("shared_c{}[{}]", r, place("w"))));
     line("}}");
   }
   if (lanes > 1)
@@ -59,7 +72,7 @@ std::string scan_round(const TeamScan& s) {
   } else {
     line("{} = {};", element(""), s.combined(before, element("")));
   }
-  if (warps <= 1)
+  if (values == 1)
     line("{} = {};", carry,
          lanes == 1 ? last : s.combined(carry, fmt::format("from_last_lane<{}>({}, {})", t, y, lanes)));
   return out;

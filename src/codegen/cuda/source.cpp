@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "codegen/cuda/arithmetic.h"
+#include "codegen/cuda/elements.h"
 #include "codegen/cuda/product.h"
-#include "codegen/cuda/reduce.h"
 #include "codegen/cuda/scan.h"
 #include "loops/product.h"
 
@@ -29,9 +29,9 @@ namespace {
 constexpr size_t kUnrolled = 256;  // instructions of a loop that is unrolled
 constexpr size_t kMostMasks = 4;   // masks of whole rows; each gets a loop of its own
 
-class Writer : ReductionLines {
+class Writer : ElementLines {
  public:
-  Writer(const Kernel& k, const std::string& symbol) : ReductionLines(k), symbol_(symbol) {}
+  Writer(const Kernel& k, const std::string& symbol) : ElementLines(k), symbol_(symbol) {}
 
   std::string run() {
     VESTA_CHECK(t_.block > 0, "a kernel without threads");
@@ -59,6 +59,10 @@ class Writer : ReductionLines {
       // A register holds two halves.
       line("{} r{}[{}];", is_half(t) ? "u32" : value_type_name(t), i, is_half(t) ? (elements + 1) / 2 : elements);
     }
+    for (Ref r = 0; r < k_.instrs.size(); ++r)
+      if (const Ref term = loops::relative_term(k_, r); term != kNoRef && k_.instrs[term].dtype == DType::F32)
+        relative_.insert(term);
+    if (t_.shared) told_ = loops::shared_offset(k_, static_cast<int>(k_.row_slots.size()));
     for (const loops::Stage& s : k_.stages)
       if (!is_left_out(s)) stage(s);
     out_ += "}\n";
@@ -70,7 +74,8 @@ class Writer : ReductionLines {
   // of the rows' range.
   void find_columns() {
     by_column_.assign(k_.instrs.size(), false);
-    if (!(t_.across || k_.product.rows > 0 || k_.tile.rows > 0) || t_.each == 1) return;
+    const bool columns = (t_.across && !loops::has_scan(k_)) || k_.product.rows > 0 || k_.tile.rows > 0;
+    if (!columns || t_.each == 1) return;
     const auto inner = [](const Range& r) { return r.kind == RangeKind::Inner; };
     column_ = &*std::prev(std::find_if(k_.ranges.begin(), k_.ranges.end(), inner));
     std::unordered_set<Expr> symbols = {column_->var};
@@ -93,8 +98,8 @@ class Writer : ReductionLines {
       return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
     });
     const bool apart = std::all_of(k_.buffers.begin(), k_.buffers.end(), [](const auto& b) { return b.noalias; });
-    const std::string together =
-        k_.product.parts > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", k_.product.parts) : std::string();
+    const int64_t parts = std::max(k_.product.parts, t_.parts);
+    const std::string together = parts > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", parts) : std::string();
     out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}){} {}(", t_.block,
                         k_.product.rows > 0           ? ", 1"
                         : t_.block == 512 && !doubles ? ", 2"
@@ -127,9 +132,13 @@ class Writer : ReductionLines {
       team += fmt::format(" / {}", t_.team);
       lane += fmt::format(" % {}", t_.team);
     }
-    if (items == 1) {  // each block has an item
+    if (items == 1) {  // each block has an item, or each few blocks
+      if (t_.parts > 1) {
+        line("parts_arrive();");
+        lane = fmt::format("own_part<{}>() * {} + {}", t_.parts, t_.block, lane);
+      }
       line("const int lane = {};", lane);
-      line("const {} item = ({})blockIdx.x;", index_, index_);
+      line("const {} item = ({})blockIdx.x{};", index_, index_, t_.parts > 1 ? fmt::format(" / {}", t_.parts) : "");
       return decode("item", RangeKind::Parallel);
     }
     line("const i64 first = (i64)blockIdx.x * {} + {}{};", items, team,
@@ -148,30 +157,6 @@ class Writer : ReductionLines {
 
   // Whether a team of the last block may have no item and still execute the code.
   bool may_lack_items() const { return t_.team > 1 && loops::items_of_block(k_) > 1; }
-
-  // Computes the variables of all ranges of one kind from their joint position. The last range varies fastest.
-  void decode(const std::string& position, RangeKind kind) {
-    std::vector<size_t> ranges;
-    for (size_t i = 0; i < k_.ranges.size(); ++i)
-      if (k_.ranges[i].kind == kind) ranges.push_back(i);
-    decode(position, ranges);
-  }
-  void decode(const std::string& position, const std::vector<size_t>& ranges) {
-    std::string rest = position;
-    for (size_t n = ranges.size(); n-- > 0;) {
-      const Range& r = k_.ranges[ranges[n]];
-      const std::string var = fmt::format("v{}", ranges[n]);
-      names_[r.var] = var;
-      if (n == 0) {
-        line("const {} {} = {};", index_, var, rest);
-        break;
-      }
-      const std::string extent = text(r.extent);
-      line("const {} {} = {} % {};", index_, var, rest, extent);
-      line("const {} {}_rest = {} / {};", index_, var, rest, extent);
-      rest = var + "_rest";
-    }
-  }
 
   // A block processes one tile: its threads load it along the rows into shared memory, then compute and store along the
   // columns, in both cases `each` neighbours at once.
@@ -224,17 +209,6 @@ class Writer : ReductionLines {
     for (const loops::Stage& s : k_.stages) body(s);
     line("}}");
   }
-  // The neighbours at an index of a buffer, as one value.
-  std::string pack_at(const Instr& i) const {
-    return fmt::format("*(const Pack<{}, {}>*)(b{} + {})", stored_type(i.dtype), t_.each, i.buffer, text(i.index));
-  }
-  // Whether neighbours along the range are adjacent and begin where one access may.
-  bool is_aligned(const Instr& i, const Range& range) const {
-    const int64_t bytes = std::min<int64_t>(16, t_.each * element_size(i.dtype));
-    if (k_.buffers[static_cast<size_t>(i.buffer)].alignment < bytes) return false;
-    const auto step = coefficient_of(i.index, range.var);
-    return step && step->is_constant(1) && provably_divisible(i.index - range.var, t_.each);
-  }
   // A block computes one tile of the sums, or a part of its terms, then the other stages for its elements.
   void product() {
     const loops::ProductTile& p = k_.product;
@@ -242,7 +216,8 @@ class Writer : ReductionLines {
     VESTA_CHECK(!sums.empty(), "tiles of a kernel that is no matrix product");
     const auto count = static_cast<int64_t>(sums.size());
     const Expr rows = k_.ranges[0].extent, columns = k_.ranges[1].extent;
-    out_ = kProductPrelude + product_instruction(p.columns * count);
+    const loops::ProductTypes types = loops::product_types(k_.instrs, sums[0]);
+    out_ = kProductPrelude + product_instruction(p.columns * count, types);
     header();
     names_[k_.ranges[0].var] = "v0";
     names_[k_.ranges[1].var] = "v1";
@@ -270,7 +245,6 @@ class Writer : ReductionLines {
         line("{}return {};", when.empty() ? "" : "if (" + when + ") ", first_of(piece.load));
       }
     line("}};");
-    const Instr& operand = k_.instrs[sums[0].row];
     const bool early = std::all_of(sums.begin(), sums.end(), [&](const loops::ProductSum& s) {
       return std::all_of(s.columns.begin(), s.columns.end(), [&](const loops::ProductPiece& piece) {
         return k_.buffers[static_cast<size_t>(k_.instrs[piece.load].buffer)].constant;
@@ -280,8 +254,8 @@ class Writer : ReductionLines {
     const int64_t pitch = loops::product_pitch(p, sums.size()), of_part = p.rows / p.parts,
                   of_row = p.columns / t_.each;
     line("const float* const sums = product<{}, {}, {}, {}, {}, {}, {}>({}, shared_rows, {}, row, column);", p.rows,
-         p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent), operand.dtype == DType::BF16, early, pitch,
-         height);
+         p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent * element_size(types.row)),
+         product_operands(types), early, pitch, height);
     line("if (!sums) return;");
     line("for (int at = (int)threadIdx.x; at < {}; at += {}) {{", of_part * of_row, loops::kProductConsumers);
     line("const int n0 = at / {} + own_part<{}>() * {}, n1 = at % {} * {};", of_row, p.parts, of_part, of_row, t_.each);
@@ -335,9 +309,10 @@ class Writer : ReductionLines {
     if (!masks.empty()) line("}} else {{");
     rounds(s);
     if (!masks.empty()) line("}}");
-    const bool by_first = is_for_stores(s);
+    std::vector<Ref> accumulators;
     for (Ref r : s.body)
-      if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r, by_first);
+      if (k_.instrs[r].kind == InstrKind::Accumulate) accumulators.push_back(r);
+    if (!accumulators.empty()) combine_over_team(accumulators, is_for_stores(s));
   }
 
   // The loop of a stage over the thread's elements.
@@ -345,7 +320,7 @@ class Writer : ReductionLines {
     const Expr row = loops::row_elements(k_);
     const std::string lane = t_.team == 1 ? "0" : "lane";
     // Unrolls rows in registers, and rows that a few threads of a warp share in the same small number of rounds.
-    const int64_t round = t_.team * along();
+    const int64_t team = t_.team * t_.parts, round = team * along();
     const bool even = t_.team > 1 && t_.team < 32 && row.is_constant() && row.constant() % round == 0;
     if (has_scan(s)) {
       begin_rounds(s, row, lane);
@@ -353,12 +328,17 @@ class Writer : ReductionLines {
       const int64_t times = t_.held > 0 ? t_.held : row.constant() / round;
       line("#pragma unroll");
       line("for (int k = 0; k < {}; ++k) {{", times);
-      line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, along());
+      line("const {} at = ({} + k * {}) * {};", index_, lane, team, along());
       if (!row.is_constant(round * times)) line("if (at >= {}) break;", text(row));
     } else {
+      const bool kept = t_.shared && t_.parts > 1;  // a part keeps its own elements side by side
+      const std::string loop = fmt::format("for ({0} at = {1} * {2}{3}; at < {4}; at += {5}{6}) {{", index_, lane,
+                                           along(), kept ? fmt::format(", own = (int)threadIdx.x * {}", along()) : "",
+                                           text(row), round, kept ? fmt::format(", own += {}", t_.team * along()) : "");
+      if (known_.empty()) copy_rows(s, loop);
       // Unrolls far enough to keep the memory busy with loads.
       if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
-      line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, along(), text(row), t_.team * along());
+      line("{}", loop);
     }
     decode("at", RangeKind::Inner);
     body(s);
@@ -423,7 +403,7 @@ class Writer : ReductionLines {
     } else {
       line("int turn = 0;");
       // Starts loads of later rounds early, unless threads synchronise in each round.
-      const size_t most = t_.team == 1 ? 8 : t_.team <= 32 ? 2 : 1;
+      const size_t most = t_.team == 1 ? 8 : t_.team <= 32 && !t_.across ? 2 : 1;
       line("#pragma unroll {}",
            std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, most));
       line("for ({} begin = 0; begin < {}; begin += {}, turn ^= 1) {{", index_, text(row), round);
@@ -446,6 +426,7 @@ class Writer : ReductionLines {
     s.type = value_type_name(i.dtype);
     s.identity = identity_text(i);
     s.team = t_.team;
+    s.columns = t_.across ? t_.block / t_.team : 0;
     s.each = t_.each;
     s.parity = t_.held > 0 ? "k % 2" : "turn";
     s.value = [this, from = i.in[0]](const std::string& u) {
@@ -471,6 +452,10 @@ class Writer : ReductionLines {
       const bool uniform = !by_column_[by] && k_.instrs[by].kind != InstrKind::Constant &&
                            std::find(s.body.begin(), s.body.end(), by) == s.body.end();
       if (!uniform || !divisors_.insert(by).second) continue;
+      if (loops::is_relative_sum(k_, by)) {  // neither small nor large
+        line("const float d{0} = 1.0f / {1};", by, value(by));
+        continue;
+      }
       line("const float e{0} = fabsf({1}) < bits_float(0x1f800000u) ? bits_float(0x5f800000u)", by, value(by));
       line("               : fabsf({0}) > bits_float(0x5f800000u) ? bits_float(0x1f800000u) : 1.0f;", value(by));
       line("const float d{0} = 1.0f / ({1} * e{0});", by, value(by));
@@ -478,56 +463,6 @@ class Writer : ReductionLines {
   }
 
   // ---- Adjacent elements
-
-  // The range of which a thread processes several elements at once in this stage; nullptr: one element at a time.
-  const Range* taken_together(const loops::Stage& s) const {
-    if (column_) return column_;
-    const Range& last = k_.ranges.back();
-    return t_.each > 1 && s.loop == (last.kind == RangeKind::Inner) ? &last : nullptr;
-  }
-
-  // Whether all of them are accessed at once or in a few wide accesses. A mask common to all of them is computed
-  // before.
-  bool is_packed(const Instr& i, const Range& range, const loops::Stage& s) const {
-    if (i.kind == InstrKind::RowStore || i.kind == InstrKind::RowLoad) return t_.shared;
-    const auto before = [&](Ref mask) {
-      return k_.instrs[mask].kind == InstrKind::Constant ||
-             (!by_column_[mask] && std::find(s.body.begin(), s.body.end(), mask) == s.body.end());
-    };
-    const bool load = i.kind == InstrKind::Load && (i.in[0] == kNoRef || before(i.in[0]));
-    const bool store = i.kind == InstrKind::Store && i.in[1] == kNoRef;
-    const bool add = i.kind == InstrKind::StoreAdd && i.in[1] == kNoRef && i.dtype == DType::F32;
-    if (!load && !store && !add) return false;
-    return is_aligned(i, range) && !names_varying_place(i.index);
-  }
-
-  // Whether the index contains an indirect index that differs between a thread's elements.
-  bool names_varying_place(Expr index) const {
-    if (index.is_constant()) return false;
-    for (Expr s : symbols_of(index)) {
-      if (s.node()->symbol_kind != SymbolKind::Indirect) continue;
-      for (Ref r = 0; r < k_.instrs.size(); ++r)
-        if (k_.instrs[r].kind == InstrKind::Indirect && k_.instrs[r].index == s && varies_[r]) return true;
-    }
-    return false;
-  }
-
-  // Finds the values of the stage that differ between a thread's elements.
-  void look_at_elements(const loops::Stage& s, const Range& range) {
-    if (column_) {
-      varies_ = by_column_;
-      return;
-    }
-    varies_.assign(k_.instrs.size(), false);
-    for (Ref r : s.body) {
-      const Instr& i = k_.instrs[r];
-      bool varies = i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan || i.kind == InstrKind::RowStore ||
-                    i.kind == InstrKind::RowLoad || loops::writes(i.kind);
-      for (Ref o : i.in) varies |= o != kNoRef && varies_[o];
-      if (loops::has_index(i.kind)) varies |= contains(i.index, range.var) || names_varying_place(i.index);
-      varies_[r] = varies;
-    }
-  }
 
   void body(const loops::Stage& s) {
     const Range* const range = taken_together(s);
@@ -541,10 +476,11 @@ class Writer : ReductionLines {
       if (!varies_[r]) instr(r, s.loop);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
-      if (!(packed_[r] = is_packed(i, *range, s))) continue;
+      if (!(packed_[r] = is_packed(i, *range, s)) || (i.kind == InstrKind::RowStore && is_copied_row(r))) continue;
       const std::string type = fmt::format("Pack<{}, {}>", stored_type(i.dtype), t_.each);
       if (i.kind == InstrKind::Load) {
-        const std::string all = pack_at(i);
+        const std::string copied = copied_place(r);
+        const std::string all = copied.empty() ? pack_at(i) : fmt::format("*(const {}*)({})", type, copied);
         if (i.in[0] == kNoRef) {
           line("const {} l{} = {};", type, r, all);
         } else {
@@ -552,7 +488,7 @@ class Writer : ReductionLines {
           line("if ({}) l{} = {};", operand(i, 0), r, all);
         }
       } else if (i.kind == InstrKind::RowLoad) {
-        line("const {} l{} = *(const {}*)(r{} + at);", type, r, type, i.slot);
+        line("const {} l{} = *(const {}*)(r{} + {});", type, r, type, i.slot, kept_at());
       } else {
         line("{} l{};", type, r);
       }
@@ -585,8 +521,8 @@ class Writer : ReductionLines {
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
       if (along() > 1 && sum_of(r)) line("{}{}", in_row(), added_to_sum(r));
-      if (packed_[r] && i.kind == InstrKind::RowStore)
-        line("{}*(Pack<{}, {}>*)(r{} + at) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, r);
+      if (packed_[r] && i.kind == InstrKind::RowStore && !is_copied_row(r))
+        line("{}*(Pack<{}, {}>*)(r{} + {}) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, kept_at(), r);
       if (packed_[r] && i.kind == InstrKind::Store)
         line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", when, stored_type(i.dtype), t_.each, i.buffer, text(i.index), r);
       if (packed_[r] && i.kind == InstrKind::StoreAdd)
@@ -616,8 +552,9 @@ class Writer : ReductionLines {
   bool packed(Ref r) const { return r < packed_.size() && packed_[r]; }
   // The element of a row in shared memory. Adjacent elements of one thread are moved together.
   std::string in_shared(Ref r) const {
-    return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[at]", k_.instrs[r].slot);
+    return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[{}]", k_.instrs[r].slot, kept_at());
   }
+
   // The index of the current element in a row held in registers.
   std::string row_element() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
 
@@ -674,7 +611,9 @@ class Writer : ReductionLines {
         if (i.in[0] == kNoRef || packed(r)) return define(loaded(i.dtype, element));
         return define(fmt::format("{} ? {} : 0", operand(i, 0), loaded(i.dtype, element)));
       }
-      case InstrKind::Compute: return define(computed(i));
+      case InstrKind::Compute:
+        if (relative_.contains(r)) return define(fmt::format("relative_exp({})", operand(i, 0)));
+        return define(computed(i));
       case InstrKind::Cast: return define(cast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
       case InstrKind::Indirect:
         if (i.in[1] != kNoRef)
@@ -699,6 +638,7 @@ class Writer : ReductionLines {
         if (k_.product.rows > 0) return define(fmt::format("s{}[{}]", i.in[0], column_ ? "u" : "0"));
         return define(own(i.imm == 1 ? 'p' : 'a', i.in[0]));
       case InstrKind::RowStore:
+        if (is_copied_row(r)) return;
         if (t_.shared)
           return line("{}{} = {};", packed(r) ? "" : in_row(), in_shared(r),
                       is_half(i.dtype) ? half(i) : to_store(i.dtype, operand(i, 0)));
@@ -714,16 +654,37 @@ class Writer : ReductionLines {
 
   std::string computed(const Instr& i) const {
     const std::string a = operand(i, 0);
-    if (i.prim == Prim::Div && divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
+    if (k_.product.rows > 0 && i.dtype == DType::F32) {
+      if (i.prim == Prim::Div) return fmt::format("quotient({}, {})", a, operand(i, 1));
+      if (i.prim == Prim::Sigmoid) return fmt::format("quotient(1.0f, 1.0f + expf(-({})))", a);
+    }
+    if (i.prim == Prim::Div && divisors_.contains(i.in[1]))
+      return fmt::format("{1} *{2} d{0}", i.in[1], a,
+                         loops::is_relative_sum(k_, i.in[1]) ? "" : fmt::format(" e{} *", i.in[1]));
+    if (const Ref erf = erf_beside_one(i); erf != kNoRef)
+      return fmt::format("one_plus_erf({})", value(k_.instrs[erf].in[0]));
     return primitive_text(i.prim, loops::compute_type(k_, i), a, arity(i.prim) > 1 ? operand(i, 1) : std::string(),
                           arity(i.prim) > 2 ? operand(i, 2) : std::string());
+  }
+
+  // The error function in 1 + erf(x), as in GELU; kNoRef: something else is added.
+  Ref erf_beside_one(const Instr& i) const {
+    if (i.prim != Prim::Add || i.dtype != DType::F32) return kNoRef;
+    for (const size_t n : {0, 1}) {
+      const Instr &one = k_.instrs[i.in[n]], &erf = k_.instrs[i.in[1 - n]];
+      if (one.kind == InstrKind::Constant && one.fimm == 1 && erf.kind == InstrKind::Compute && erf.prim == Prim::Erf &&
+          erf.dtype == DType::F32 && !arrays_.contains(i.in[1 - n]))
+        return i.in[1 - n];
+    }
+    return kNoRef;
   }
 
   const std::string& symbol_;
   std::unordered_set<Ref> arrays_;       // values that are kept for each of a thread's elements
   std::unordered_map<Ref, bool> known_;  // masks with a known value in the current loop
   std::unordered_set<Ref> divisors_;     // divisors whose reciprocal is computed
-  std::vector<bool> packed_, varies_;    // by instruction of the current stage
+  std::unordered_set<Ref> relative_;     // terms of sums that are at least 1
+  std::vector<bool> packed_;             // by instruction of the current stage
   std::string in_row_;  // in a scan: the condition that the thread's elements are in the row; empty: they always are
 };
 

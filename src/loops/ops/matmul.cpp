@@ -6,16 +6,60 @@ namespace vesta::loops {
 
 namespace {
 
+constexpr int64_t kScaledSizes = 16;  // divides sizes of _scaled_mm
+
+const Value* value_or_null(const graph::Arg& a) {
+  auto* const* v = std::get_if<Value*>(&a);
+  return v ? *v : nullptr;
+}
+
 ProductOperands linear(const Node& node) {
-  const auto* const bias = std::get_if<Value*>(&node.named().get("bias"));
-  return {node.input(0), node.input(1), bias ? *bias : nullptr};
+  return {node.input(0), node.input(1), value_or_null(node.named().get("bias"))};
 }
 
 ProductOperands mm(const Node& node) { return {node.input(0), node.input(1), nullptr, true}; }
 
+bool has_sizes(const graph::TensorType& t, std::initializer_list<Expr> sizes) {
+  return std::equal(t.sizes.begin(), t.sizes.end(), sizes.begin(), sizes.end(), provably_equal);
+}
+
+// Scales of the whole matrices, or of each row and each column. Sizes and types for which ATen raises, or did in
+// earlier versions, are not taken: its call decides.
+bool are_scales(const ProductOperands& p, DType result) {
+  const graph::TensorType &x = p.rows->type, &w = p.columns->type, &a = p.row_scale->type, &b = p.column_scale->type;
+  if (a.dtype != DType::F32 || b.dtype != DType::F32) return false;
+  const auto is_one = [](const graph::TensorType& t) {
+    return std::all_of(t.sizes.begin(), t.sizes.end(), [](Expr s) { return s.is_constant(1); });
+  };
+  if (a.dim() <= 2 && b.dim() <= 2 && is_one(a) && is_one(b)) return true;
+  return has_sizes(a, {x.sizes[0], 1}) && has_sizes(b, {1, w.sizes[1]}) && graph::is_contiguous(a) &&
+         graph::is_contiguous(b) && result == DType::BF16 && x.dtype == DType::F8E4M3FN && w.dtype == DType::F8E4M3FN;
+}
+
+ProductOperands scaled_mm(const Node& node) {
+  const graph::NodeArgs args = node.named();
+  const ProductOperands p{node.input(0),
+                          node.input(1),
+                          value_or_null(args.get("bias")),
+                          true,
+                          value_or_null(args.get("scale_a")),
+                          value_or_null(args.get("scale_b"))};
+  const graph::TensorType &x = p.rows->type, &w = p.columns->type, &y = node.results[0]->type;
+  const bool types = is_float8(x.dtype) && is_float8(w.dtype) &&
+                     (x.dtype == DType::F8E4M3FN || w.dtype == DType::F8E4M3FN) &&
+                     (y.dtype == DType::BF16 || y.dtype == DType::F16 || y.dtype == DType::F32);
+  if (!types || value_or_null(args.get("scale_result")) || !p.row_scale || !p.column_scale || !are_scales(p, y.dtype) ||
+      !provably_divisible(x.sizes[1], kScaledSizes) || !provably_divisible(w.sizes[1], kScaledSizes))
+    return {};
+  if (p.bias && (p.bias->type.dtype != y.dtype || y.dtype == DType::F32 || !has_sizes(p.bias->type, {w.sizes[1]})))
+    return {};
+  return p;
+}
+
 constexpr LoweringRow kRows[] = {
     {.names = "aten::linear", .product = linear},
     {.names = "aten::mm", .product = mm},
+    {.names = "aten::_scaled_mm", .product = scaled_mm},
 };
 
 }  // namespace
@@ -25,10 +69,18 @@ std::span<const LoweringRow> matmul_lowerings() { return kRows; }
 std::optional<ProductOperands> product_operands(const Node& node) {
   const LoweringRow* const row = find_lowering(node);
   if (!row || !row->product) return std::nullopt;
-  ProductOperands p = row->product(node);
   const size_t dims = node.results[0] ? node.results[0]->type.dim() : 0;
-  if (dims < 2 || p.rows->type.dim() != dims || p.columns->type.dim() != 2) return std::nullopt;
+  if (dims < 2) return std::nullopt;
+  ProductOperands p = row->product(node);
+  if (!p.rows || p.rows->type.dim() != dims || p.columns->type.dim() != 2) return std::nullopt;
   return p;
+}
+
+std::vector<const Value*> applied_to_sums(const ProductOperands& p) {
+  std::vector<const Value*> out;
+  for (const Value* v : {p.row_scale, p.column_scale, p.bias})
+    if (v) out.push_back(v);
+  return out;
 }
 
 }  // namespace vesta::loops

@@ -35,7 +35,7 @@ struct LoweringRow {
   std::optional<Prim> combine =
       std::nullopt;                     // updates combine with the element in the buffer, whatever the arguments say
   IndexCheckFn index_checks = nullptr;  // gives the checks of its index tensors; nullptr: it has none
-  ProductOperands (*product)(const Node& node) = nullptr;  // a matrix product
+  ProductOperands (*product)(const Node& node) = nullptr;  // a matrix product; without `rows`: these operands form none
   const char* refusal = nullptr;  // why no kernel computes it, although its family has a lowering
 };
 

@@ -111,22 +111,44 @@ void RecordedGraph::forget_places() {
   }
 }
 
+void Recording::find_moved(const CallInputs& in, std::span<void*> pointers) {
+  for (size_t i = 0; i < found_.size(); ++i) {
+    if (found_[i] == in.addresses[i]) continue;
+    found_[i] = in.addresses[i];
+    if (has_moved_[i]) continue;
+    has_moved_[i] = true;
+    moved_.push_back(static_cast<int>(i));
+  }
+  for (const int i : moved_)
+    for (const int b : input_buffers_[static_cast<size_t>(i)])
+      pointers[static_cast<size_t>(b)] = memory_at(in, static_cast<size_t>(i));
+}
+
+void Recording::forget_moved() {
+  for (const int i : moved_) has_moved_[static_cast<size_t>(i)] = false;
+  moved_.clear();
+}
+
+void Recording::update(RecordedGraph& g, RecordedGraph::Place& place, std::span<void* const> pointers) {
+  void* const base = pointers[static_cast<size_t>(place.buffer)];
+  if (base == place.last && !place.is_number) return;
+  place.last = base;
+  const artifact::Buffer& buffer = artifact_.buffers[static_cast<size_t>(place.buffer)];
+  for (size_t u = place.first_use; u < place.end; ++u) {
+    const RecordedGraph::Use& use = g.uses[u];
+    void*& argument = g.kernels[use.kernel].arguments[use.argument];
+    void* const now = argument_for(buffer, static_cast<char*>(base) + use.offset);
+    if (argument == now) continue;
+    argument = now;
+    g.changed.push_back(use.kernel);
+  }
+}
+
 void Recording::launch(RecordedGraph& g, std::span<void* const> pointers) {
   g.changed.clear();
-  for (RecordedGraph::Place& place : g.places) {
-    void* const base = pointers[static_cast<size_t>(place.buffer)];
-    if (base == place.last && !place.is_number) continue;
-    place.last = base;
-    const artifact::Buffer& buffer = artifact_.buffers[static_cast<size_t>(place.buffer)];
-    for (size_t u = place.first_use; u < place.end; ++u) {
-      const RecordedGraph::Use& use = g.uses[u];
-      void*& argument = g.kernels[use.kernel].arguments[use.argument];
-      void* const now = argument_for(buffer, static_cast<char*>(base) + use.offset);
-      if (argument == now) continue;
-      argument = now;
-      g.changed.push_back(use.kernel);
-    }
-  }
+  for (const size_t p : g.other_places) update(g, g.places[p], pointers);
+  for (const int i : moved_)
+    for (const size_t p : g.input_places[static_cast<size_t>(i)]) update(g, g.places[p], pointers);
   std::sort(g.changed.begin(), g.changed.end());
   g.changed.erase(std::unique(g.changed.begin(), g.changed.end()), g.changed.end());
   try {
@@ -135,8 +157,9 @@ void Recording::launch(RecordedGraph& g, std::span<void* const> pointers) {
       DeviceArguments arguments = arguments_of(k.arguments.data(), k.arguments.size(), *k.launch);
       g.graph->set_arguments(k.node, *k.kernel, k.shape, arguments.data());
     }
-  } catch (...) {  // the arguments of the nodes are not known any more
+  } catch (...) {
     g.forget_places();
+    std::fill(found_.begin(), found_.end(), &kNowhere);  // every input has moved
     throw;
   }
   g.graph->launch(on_.stream());
@@ -160,11 +183,18 @@ void Recording::add(int first_step, RecordedGraph graph) {
   RecordedGraph& g = *graph_at(first_step);
   g.graph = std::move(graph.graph);
   g.kernels = std::move(graph.kernels);
+  g.input_places.resize(artifact_.inputs.size());
   std::map<int, std::vector<RecordedGraph::Use>> uses;  // by buffer
   for (size_t k = 0; k < g.kernels.size(); ++k)
     for (const KernelNode::Moving& m : g.kernels[k].moving) uses[m.buffer].push_back({k, m.argument, m.offset});
   for (const auto& [b, of_buffer] : uses) {
     const bool is_number = artifact_.buffers[static_cast<size_t>(b)].type.device.type == DeviceType::CPU;
+    const artifact::Buffer& buffer = artifact_.buffers[static_cast<size_t>(b)];
+    if (buffer.role == Role::Input && !is_number) {
+      g.input_places[static_cast<size_t>(buffer.input)].push_back(g.places.size());
+    } else {
+      g.other_places.push_back(g.places.size());
+    }
     g.places.push_back({b, is_number, &kNowhere, g.uses.size(), g.uses.size() + of_buffer.size()});
     g.uses.insert(g.uses.end(), of_buffer.begin(), of_buffer.end());
   }
@@ -180,8 +210,14 @@ void Recording::finish(const BoundProgram& program) {
     artifact::for_each_use(artifact_.steps[i], [&](int b, uint8_t, bool) { need(b); });
   }
   for (const artifact::Output& o : artifact_.outputs) need(o.view.buffer);
-  for (const RecordedGraph& g : graphs_)
-    for (const RecordedGraph::Place& place : g.places) need(place.buffer);
+  found_.assign(artifact_.inputs.size(), &kNowhere);
+  has_moved_.assign(artifact_.inputs.size(), false);
+  input_buffers_.resize(artifact_.inputs.size());
+  for (const RecordedGraph& g : graphs_) {
+    for (const size_t p : g.other_places) need(g.places[p].buffer);
+    for (size_t i = 0; i < g.input_places.size(); ++i)
+      for (const size_t p : g.input_places[i]) input_buffers_[i].push_back(g.places[p].buffer);
+  }
   const auto is_needed = [&](int b) { return needed[static_cast<size_t>(b)]; };
 
   const Standing& all = program.standing();

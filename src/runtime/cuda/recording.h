@@ -52,9 +52,11 @@ struct RecordedGraph {
     int64_t offset = 0;  // bytes
   };
   std::vector<Place> places;
+  std::vector<size_t> other_places;               // all but those of inputs that are addresses
+  std::vector<std::vector<size_t>> input_places;  // the rest, by the artifact's input
   std::vector<Use> uses;
   std::vector<size_t> changed;  // kernels to update, while a launch looks for them
-  void forget_places();         // makes the next launch update every node with such arguments
+  void forget_places();         // the nodes' arguments are not known any more
 
   GraphPlan::Range steps;
   std::vector<int> allocate;        // buffers that get memory of their own in each run
@@ -82,6 +84,11 @@ class Recording {
   // The standing buffers that a run needs outside of the graphs. nullptr while the recording is being made: all of
   // them.
   const Standing* standing() const { return finished_ ? &standing_ : nullptr; }
+  // Points the buffers of inputs that have moved since the graphs were launched to their memory: the launches of this
+  // run update the nodes of these inputs alone.
+  void find_moved(const CallInputs& in, std::span<void*> pointers);
+  // All graphs have been launched since find_moved().
+  void forget_moved();
   bool is_own(int buffer) const { return plan_.addresses[static_cast<size_t>(buffer)] == Address::Own; }
   // The graph that begins with this step. nullptr: none.
   RecordedGraph* graph_at(int step) {
@@ -131,9 +138,15 @@ class Recording {
   std::vector<int> graph_at_;          // for each step: the index in graphs_ of the graph that begins with it, or -1
   std::vector<RecordedGraph> graphs_;  // in the order of steps
   std::unique_ptr<LastCalls> last_calls_;
-  std::vector<Fixed> fixed_;     // addresses that the graphs contain
-  std::vector<at::Tensor> own_;  // by buffer
-  std::vector<int> lent_;        // buffers of own_ that are lent
+  void update(RecordedGraph& graph, RecordedGraph::Place& place, std::span<void* const> pointers);
+
+  std::vector<Fixed> fixed_;                     // addresses that the graphs contain
+  std::vector<const void*> found_;               // by input: its address when it was last looked for
+  std::vector<std::vector<int>> input_buffers_;  // by input: its buffers in the graphs' places
+  std::vector<int> moved_;                       // inputs whose nodes may have another address
+  std::vector<bool> has_moved_;                  // by input: it is in moved_
+  std::vector<at::Tensor> own_;                  // by buffer
+  std::vector<int> lent_;                        // buffers of own_ that are lent
   Standing standing_;
   bool finished_ = false;
   std::vector<at::Tensor> copies_;  // by input; defined for inputs that are copied

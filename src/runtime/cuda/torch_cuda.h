@@ -2,6 +2,7 @@
 // library that is compiled against torch's CUDA headers. It is loaded when a program first runs on a GPU.
 #pragma once
 
+#include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 
 #include <cstddef>
@@ -26,6 +27,9 @@ class TorchCuda {
   // From now on `source` serves the calling thread's requests to PyTorch's CUDA allocator. nullptr: PyTorch's own
   // allocator does. Returns the source before. A block keeps its source alive.
   virtual std::shared_ptr<AllocationSource> serve(std::shared_ptr<AllocationSource> source) const = 0;
+  // The allocator that operators ask: PyTorch's, or the source that serves the calling thread. Its memory is on the
+  // current device.
+  virtual c10::Allocator* allocator() const = 0;
   // Memory of PyTorch's own allocator, whatever serves the calling thread. Throws c10::OutOfMemoryError.
   virtual void* allocate(size_t bytes, void* stream) const = 0;
   virtual void free(void* block) const = 0;

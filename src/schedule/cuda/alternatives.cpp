@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMost = 12;
 constexpr int64_t kMostCombined = 40 << 10;  // of the 48 KiB that a kernel has without a request
+constexpr int64_t kPartElements = 4096;      // of a row that each of the blocks has that share it
 
 constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};
 constexpr int64_t kTeams[] = {4, 8, 16, 32, 64, 128, 256, 512, 1024};
@@ -114,11 +115,19 @@ class Lister {
   }
 
   void along() {
+    along_in_parts(k_.threads.parts);
+    if (k_.threads.parts > 1) along_in_parts(k_.threads.parts / 2);
+    const bool is_long = hint(loops::row_elements(k_)) >= 2 * k_.threads.parts * kPartElements;
+    if (shares_rows(target_) && is_long && k_.threads.parts < kMostParts) along_in_parts(k_.threads.parts * 2);
+  }
+
+  void along_in_parts(int64_t parts) {
     for (const int64_t team : kTeams)
       for (const int64_t block : kBlocks)
         for (int64_t each = 1; each <= kMostEach; each *= 2) {
-          if (team > kWarp && block != team) continue;
+          if ((team > kWarp || parts > 1) && block != team) continue;
           Threads t = k_.threads;
+          t.parts = parts;
           t.block = block;
           t.team = team;
           t.each = each;
@@ -126,13 +135,13 @@ class Lister {
           t.shared = false;
           const Expr row = loops::row_elements(k_);
           // More threads than elements in the row would only wait.
-          if (team > kWarp && hint(row) < team * each) continue;
+          if (team > kWarp && hint(row) < team * parts * each) continue;
           if (k_.row_slots.empty()) {
             add(t);
             continue;
           }
           if (!row.is_constant()) continue;
-          t.held = (row.constant() + team * each - 1) / (team * each);
+          t.held = (row.constant() + team * parts * each - 1) / (team * parts * each);
           if (fits_registers(t)) add(t);
           t.held = 0;
           t.shared = true;
@@ -165,6 +174,7 @@ class Lister {
     double distance = steps(a.block, b.block) / 2 + steps(a.each, b.each) + (a.shared != b.shared ? 0.25 : 0);
     // Where the team is the block, another block size is not a choice of its own.
     distance += a.team == a.block && b.team == b.block ? steps(a.team, b.team) / 2 : steps(a.team, b.team);
+    distance += 1.5 * steps(a.parts, b.parts);
     distance += std::abs(static_cast<double>(k_.product.columns - k.product.columns)) / 16 +
                 static_cast<double>(k_.product.parts != k.product.parts);
     if (k.tile.rows > 0) distance += steps(k_.tile.rows, k.tile.rows) + steps(k_.tile.columns, k.tile.columns);

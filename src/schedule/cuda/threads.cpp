@@ -37,6 +37,15 @@ constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
 constexpr int64_t kScannedAlone = 16 << 10;  // elements of a row that one block scans as fast as many would
 constexpr int64_t kShortSide = 8;            // of a tile that is worth its while
+// On an H100, blocks that share rows take 1.1 us longer to start. One block adds up 192 KiB, or computes a softmax of
+// 32 KiB, in about that time.
+constexpr int64_t kOwnRow = 192 << 10;
+constexpr int64_t kQuickRow = 32 << 10;
+constexpr int64_t kPartElements = 2048;  // of a row that a block should have, where blocks share it
+constexpr int64_t kQuickBytes = 32;      // of a row that each thread of few blocks should have
+constexpr int64_t kScanned = 16;         // elements of a column that a thread scans in a round
+constexpr int64_t kScannedBytes = 64;
+constexpr int64_t kScanTeam = 16;  // threads that scan a column
 constexpr double kLaunchMicroseconds = 2;
 
 int64_t next_power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
@@ -82,9 +91,12 @@ class Chooser : LoopNest {
  private:
   void look() {
     if (dag_.in_order()) throw loops::CannotFuse("its elements are written in an order");
-    for (const Instr& i : dag_.instrs()) {
-      doubles_ |= i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(dag_, i));
+    const std::vector<char> live = loops::levels_of(dag_).live;
+    for (loops::Ref r = 0; r < dag_.instrs().size(); ++r) {
+      const Instr& i = dag_.instrs()[r];
+      doubles_ |= live[r] && i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(dag_, i));
       scans_ |= i.kind == InstrKind::Scan;
+      sums_ |= i.kind == InstrKind::Accumulate;
       adds_ |= i.kind == InstrKind::StoreAdd;
       gathers_ |= i.kind == InstrKind::Indirect;
     }
@@ -203,21 +215,73 @@ class Chooser : LoopNest {
     t.each = neighbours(last, std::max<int64_t>(1, length / kWarp));
     const int64_t nodes = (length + t.each - 1) / t.each;
     const bool few = rows < 2 * options_.target.threads && length > kBlock;
-    if (length > kWarpRow && !few && reads_rows_once()) {
+    out_.once = t;
+    if (length > kWarpRow || few) add_up_rows(rows, length, few);
+    if ((length > kWarpRow || few) && reads_rows_once()) {
+      t = out_.once;
+      return;
+    }
+    if (length > kWarpRow || few) {
+      t.parts = parts_of_rows(rows, length);
+      const int64_t bytes = narrowest();
+      // Few blocks: what counts is how long one takes. Its threads have few elements each.
+      const bool quick = t.parts > 1 && rows * t.parts <= options_.target.threads;
+      const int64_t share = quick ? kQuickBytes / bytes : bytes < 4 ? kThreadRow : kThreadWideRow;
+      const int64_t most = quick || doubles_ ? kMostThreads / 2 : kMostThreads;
+      t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2, most);
+      while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
+      // Many blocks: one computes while others wait for memory.
+      const int64_t part = (length + t.parts - 1) / t.parts * bytes;
+      if (rows * t.parts > options_.target.threads && t.block > kBlock && part <= third() &&
+          row_extent().is_constant()) {
+        t.block = t.team = kBlock;
+        t.shared = true;
+      }
+    } else {
+      t.team = std::min<int64_t>(kWarp, next_power_of_two(nodes));
+      if (length <= kWarpRow && reads_rows_once()) share_short_rows(rows, length);
+      t.block = std::clamp<int64_t>(next_power_of_two(std::max<int64_t>(1, rows) * t.team), kWarp, kBlock);
+      out_.once = t;
+    }
+    keep_rows();
+  }
+
+  // Shared memory of each of three blocks of a multiprocessor.
+  int64_t third() const { return options_.target.l1_bytes / 3 - kOwnShared; }
+
+  // Threads for rows that are read once.
+  void add_up_rows(int64_t rows, int64_t length, bool few) {
+    loops::Threads& t = out_.once;
+    const int64_t nodes = (length + t.each - 1) / t.each;
+    if (!few) {
       const int64_t wanted = std::max(kSumTeam, next_power_of_two(kBusyThreads * options_.target.threads / rows));
       t.block = t.team = std::clamp<int64_t>(next_power_of_two(nodes / 2), kWarp, std::min(wanted, kMostThreads));
       return;
     }
-    if (length > kWarpRow || few) {
-      const int64_t share = narrowest() < 4 ? kThreadRow : kThreadWideRow;
-      t.block = t.team =
-          std::clamp<int64_t>(next_power_of_two(length / share), kWarp * 2, doubles_ ? kMostThreads / 2 : kMostThreads);
-      while (t.team > kWarp * 2 && t.team / 2 >= nodes) t.block = t.team /= 2;
-    } else {
-      t.team = std::min<int64_t>(kWarp, next_power_of_two(nodes));
-      if (length <= kWarpRow && reads_rows_once()) share_short_rows(rows, length);
-    }
-    keep_rows();
+    const int64_t bytes = narrowest();
+    if (length * bytes > kOwnRow) t.parts = parts_for(rows, length);
+    const int64_t most = doubles_ || t.parts > 1 ? kMostThreads / 2 : kMostThreads;
+    const int64_t share = bytes < 4 || t.parts > 1 ? kThreadRow : kThreadWideRow;
+    t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2, most);
+    while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
+  }
+
+  // Blocks of a row that keep all multiprocessors busy.
+  int64_t parts_for(int64_t rows, int64_t length) const {
+    int64_t parts = 1;
+    if (!shares_rows(options_.target) || !sums_) return parts;
+    while (parts < kMostParts && rows * parts * 2 <= options_.target.threads && length >= 2 * parts * kPartElements)
+      parts *= 2;
+    return parts;
+  }
+  // Neighbouring blocks share rows that are too long for one of three blocks of a multiprocessor, and rows that are
+  // fewer than the multiprocessors, unless a block takes no longer than the blocks take to start together.
+  int64_t parts_of_rows(int64_t rows, int64_t length) const {
+    if (!shares_rows(options_.target) || !sums_) return 1;
+    const int64_t bytes = length * narrowest();
+    int64_t parts = bytes > kQuickRow ? parts_for(rows, length) : 1;
+    while (parts < kMostParts && bytes > third() * parts) parts *= 2;
+    return parts;
   }
 
   // A warp scans each row, or a block where the row is long or there are few. A thread scans each column, so that
@@ -232,7 +296,7 @@ class Chooser : LoopNest {
     if (gathers_ && replaces) throw loops::CannotFuse("a scan that replaces what it reads, and reads at places");
     if (inner_ranges != 1) throw loops::CannotFuse("a scan of elements that are no row");
     if (rows == 1 && length > kScannedAlone) throw loops::CannotFuse("a scan of one long row, which many blocks share");
-    if (!runs_along_rows()) return;
+    if (!runs_along_rows()) return scan_columns(rows, length);
     loops::Threads& t = out_.threads;
     t.each = neighbours(ranges_.size() - 1, std::max<int64_t>(1, length / kWarp));
     const int64_t nodes = (length + t.each - 1) / t.each;
@@ -244,11 +308,33 @@ class Chooser : LoopNest {
     keep_rows();
   }
 
-  void keep_rows() {
+  // Many threads scan a column where there are too few columns for one thread each.
+  void scan_columns(int64_t rows, int64_t length) {
+    const int64_t busy = options_.target.threads;
+    if (rows >= kBusyThreads * busy || length < kLongColumn) return;
+    int64_t widest = 1;
+    for (const Access& a : accesses_) widest = std::max(widest, a.bytes);
+    int64_t each = std::min(kScanned, kScannedBytes / widest);
+    int64_t columns = kWarp;
+    while (columns > 1 && columns * widest > kLeastBytes && rows / columns < busy * 3 / 2) columns /= 2;
+    while (each > 1 && !provably_divisible(ranges_.back().extent, each)) each /= 2;
+    const auto team = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(length / each)));
+    out_.threads.each = each;
+    const int64_t most = rows / columns < busy / 2 ? 2 * kScanTeam : kScanTeam;
+    out_.threads.team = std::clamp<int64_t>(team, kWarp / columns, most);
+    out_.threads.block = columns * out_.threads.team;
+    out_.threads.across = true;
+  }
+
+  Expr row_extent() const {
     Expr row = 1;
     for (const loops::Range& r : ranges_)
       if (r.kind == loops::RangeKind::Inner) row = row * r.extent;
-    if (row.is_constant()) keep_rows(row.constant());
+    return row;
+  }
+
+  void keep_rows() {
+    if (const Expr row = row_extent(); row.is_constant()) keep_rows(row.constant());
   }
 
   // For sums of short rows, with more rows than keep the memory busy: fewer threads per row exchange less, and each
@@ -275,25 +361,28 @@ class Chooser : LoopNest {
   // blocks: one computes while the other waits for memory.
   void keep_rows(int64_t length) {
     loops::Threads& t = out_.threads;
-    const int64_t bytes = narrowest(), each = t.team * t.each,
+    const int64_t bytes = narrowest(), each = t.team * t.parts * t.each,
                   rounds = std::max<int64_t>(1, (length + each - 1) / each);
     const int64_t most_shared = options_.target.l1_bytes - kOwnShared, half = options_.target.l1_bytes / 2 - kOwnShared;
-    if (t.block == kMostThreads && length * bytes <= half) {
-      t.block = t.team = kMostThreads / 2;
+    const int64_t part = (length + t.parts - 1) / t.parts * bytes;  // of the row, in bytes, that a block keeps
+    if (t.shared) {
+      out_.row_bytes = third() * t.parts;
+    } else if (t.block == kMostThreads && part <= most_shared) {
+      if (part <= half) t.block = t.team = kMostThreads / 2;
       t.shared = true;
-      out_.row_bytes = half;
+      out_.row_bytes = (part <= half ? half : most_shared) * t.parts;
     } else if (rounds * t.each <= (doubles_ ? kMostHeldBytes / 2 : kMostHeldBytes) / std::clamp<int64_t>(bytes, 4, 8)) {
       t.held = rounds;
       const int64_t most = t.block >= kMostThreads / 2 && !doubles_ ? kFullHeldBytes : kHeldBytes;
       out_.row_bytes = length * most / (rounds * t.each);
-    } else if (t.block == t.team && length * bytes <= most_shared) {
+    } else if (t.block == t.team && part <= most_shared) {
       t.shared = true;
-      out_.row_bytes = length * bytes <= half ? half : most_shared;
+      out_.row_bytes = (part <= half ? half : most_shared) * t.parts;
     } else {
       return;
     }
-    out_.keep_cost = 2;  // another read of memory costs more than a register
-    out_.keep_narrow = true;
+    out_.keep_cost = 4;       // as many instructions cost more than registers
+    out_.keep_narrow = true;  // another read of memory costs more
   }
 
   // Neighbouring work items are adjacent in memory, so the threads that begin their rows are neighbours, and other
@@ -349,12 +438,17 @@ class Chooser : LoopNest {
 
   const Options& options_;
   bool doubles_ = false;  // computes in F64, which takes twice the registers
-  bool scans_ = false, gathers_ = false;
+  bool scans_ = false, sums_ = false, gathers_ = false;
   bool adds_ = false;  // adds atomically to elements that an index tensor names
   CudaSchedule out_;
 };
 
 }  // namespace
+
+bool shares_rows(const Target& target) {
+  // "sm_90" is the first GPU with clusters.
+  return target.device == DeviceType::CUDA && !(target.cpu.size() == 5 && target.cpu < "sm_90");
+}
 
 CudaSchedule choose_threads(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
 

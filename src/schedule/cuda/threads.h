@@ -13,8 +13,13 @@ constexpr int64_t kMostEach = 8;         // elements of one access
 constexpr int64_t kHeldBytes = 192;      // of all rows together in the registers of one thread, of 255 registers
 constexpr int64_t kFullHeldBytes = 144;  // the same, where 1024 threads of one or two blocks have 64 registers each
 
+// Whether neighbouring blocks of threads can share a row (Threads::parts).
+bool shares_rows(const Target& target);
+constexpr int64_t kMostParts = 8;  // as every GPU that has clusters allows
+
 struct CudaSchedule : Staging {
   loops::Threads threads;
+  loops::Threads once;  // if the kernel turns out to read each element of a row once
   loops::ProductTile product;
   int64_t tile_rows = 0, tile_columns = 0;  // of the last two Parallel ranges; 0: no tiles
   int64_t bytes = 0;                        // moved, under the hints

@@ -178,6 +178,55 @@ def parts_of_a_deep_module(runner: Runner) -> None:
     runner.call(f, X)
 
 
+class Switched(Scaled):
+    def forward(self, x):
+        return x + super().forward(x) / (4 if self.training else 8)
+
+
+@row
+def one_weight_of_many(runner: Runner) -> None:
+    net = nn.Sequential(*[nn.Sequential(Switched(), nn.Identity()) for _ in range(16)]).eval()
+    f, one = runner.compile(net), net[9][0]
+    with torch.no_grad():
+        _repeat(runner, f, X)
+        one.weight.data = torch.full((3,), 2.0)
+        runner.hit(f, X)
+        one.weight = nn.Parameter(torch.full((3,), 0.5))
+        runner.hit(f, X)
+        _repeat(runner, f, X + 1)
+        one.weight.set_(torch.full((3,), 0.75))
+        runner.hit(f, X)
+        one.weight.set_(torch.arange(8.0)[2:].untyped_storage(), 2, (3,), (2,))
+        runner.call(f, X)
+        one.weight = nn.Parameter(torch.full((3,), 1.0), requires_grad=False)
+        _repeat(runner, f, X)
+        one.weight.resize_(1)
+        runner.call(f, X)
+        one.weight.resize_(3).fill_(0.25)
+        runner.hit(f, X)
+        one.weight.set_(torch.full((3,), 1.25))
+        _repeat(runner, f, X)
+        one._parameters["weight"] = nn.Parameter(torch.full((3,), 1.5))
+        runner.hit(f, X)
+        one._parameters = {"weight": nn.Parameter(torch.full((3,), 1.75))}
+        runner.call(f, X)
+        _repeat(runner, f, X)
+        one.__dict__ = dict(one.__dict__, factor=3.0)
+        runner.call(f, X)
+        _repeat(runner, f, X)
+        net.train()
+        runner.call(f, X)
+        net.eval()
+        runner.hit(f, X)
+        net[12][1].register_forward_hook(lambda module, args, out: out * 2)
+        runner.call(f, X)
+        net[14] = nn.Identity()
+        runner.call(f, X)
+    _repeat(runner, f, X)
+    one.weight.requires_grad_(False)
+    runner.call(f, X)
+
+
 @row
 def order_of_an_ordered_dict(runner: Runner) -> None:
     class Holder:

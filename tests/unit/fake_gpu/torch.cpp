@@ -105,6 +105,7 @@ class FakeTorchCuda final : public runtime::TorchCuda {
   std::shared_ptr<runtime::AllocationSource> serve(std::shared_ptr<runtime::AllocationSource> s) const override {
     return std::exchange(source, std::move(s));
   }
+  c10::Allocator* allocator() const override { return &testing::gpu::allocator; }
   void* allocate(size_t bytes, void*) const override { return blocks().take(bytes); }
   void free(void* block) const override { blocks().give_back(block); }
   void make_workspaces() const override {}

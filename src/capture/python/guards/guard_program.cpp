@@ -1,5 +1,7 @@
 #include "capture/python/guards/guard_program.h"
 
+#include <algorithm>
+
 #include "capture/python/guards/guard_cache.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
@@ -18,6 +20,7 @@ bool finds_the_same(const std::vector<ClassLookup>& lookups, PyTypeObject* type)
 bool has_keys(PyObject* x, const std::vector<PyObject*>& expected) {
   if (!PyDict_Check(x) || PyDict_GET_SIZE(x) != static_cast<Py_ssize_t>(expected.size())) return false;
   const auto same = [](PyObject* a, PyObject* b) { return a == b || (is_scalar(a) && same_scalar(a, b)); };
+  if (expected.empty()) return true;
   if (PyODict_Check(x)) {
     const Object keys = Object::take(keys_of(x));
     if (!keys) return PyErr_Clear(), false;
@@ -36,6 +39,17 @@ bool is_aliased(const Registers& r, const std::vector<int>& written, const std::
     for (const int o : objects)
       if (o != w && r[o] && r[o] == r[w]) return true;
   return false;
+}
+
+void load(const SourceTable& sources, int source, const Roots& roots, Registers& r) {
+  const Source& s = sources[source];
+  Object* computed = nullptr;
+  if (s.kind == SourceKind::Computed) {
+    r.computed.resize(static_cast<size_t>(sources.size()));
+    computed = &r.computed[static_cast<size_t>(source)];
+  }
+  r[source] =
+      read_source(s, roots, s.parent >= 0 ? r[s.parent] : nullptr, s.other >= 0 ? r[s.other] : nullptr, computed);
 }
 
 }  // namespace
@@ -96,17 +110,6 @@ void GuardProgram::add_holders(std::vector<std::vector<Object>*>& holders) {
   holders.push_back(&sources_.kept());
 }
 
-void GuardProgram::load(int source, const Roots& roots, Registers& r) const {
-  const Source& s = sources_[source];
-  Object* computed = nullptr;
-  if (s.kind == SourceKind::Computed) {
-    r.computed.resize(static_cast<size_t>(sources_.size()));
-    computed = &r.computed[static_cast<size_t>(source)];
-  }
-  r[source] =
-      read_source(s, roots, s.parent >= 0 ? r[s.parent] : nullptr, s.other >= 0 ? r[s.other] : nullptr, computed);
-}
-
 bool GuardProgram::holds(const Guard& g, const Registers& r) const {
   PyObject* x = g.source >= 0 ? r[g.source] : nullptr;
   if (g.check == Check::Absent) return x == nullptr;
@@ -157,7 +160,7 @@ int GuardProgram::check_steps(const LeftOut& is_left_out, const Roots& roots, Re
   r.of_cache = 0;
   for (const Step& s : steps_) {
     if (s.source >= 0) {
-      if (!is_left_out(s.source)) load(s.source, roots, r);
+      if (!is_left_out(s.source)) load(sources_, s.source, roots, r);
       continue;
     }
     const Guard& g = guards_[static_cast<size_t>(s.guard)];
@@ -185,7 +188,7 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   r.moved.clear();
   const auto load_again = [&](int source) {
     PyObject* const was = r[source];
-    load(source, roots, r);
+    load(sources_, source, roots, r);
     if (r[source] == was) return;
     const SourceRole role = roles_[static_cast<size_t>(source)];
     if (role == SourceRole::Written) r.apart = false;
@@ -200,6 +203,12 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   if (cache.state() != state) return false;
   r.apart = !is_aliased(r, cache.plan().written, r.apart ? r.moved : objects_);
   return r.apart;
+}
+
+bool GuardProgram::is_steady(int source) const {
+  const CachePlan& plan = cache_->plan();
+  return plan.stays[static_cast<size_t>(source)] != CachePlan::Changes &&
+         std::ranges::find(plan.first_sources, source) == plan.first_sources.end();
 }
 
 int GuardProgram::check(Frame* f, Registers& r) const {

@@ -43,6 +43,9 @@ class GuardProgram {
   // `needed` may be empty.
   static constexpr int kHolds = -1, kAliased = -2;
   int check(Frame* f, Registers& registers) const;
+  // The source gives the object that it gave, in checks that hold and leave the same Registers::of_cache, unless that
+  // is 0.
+  bool is_steady(int source) const;
   // As check(), without these sources and the guards that read them, and without the cache: only what the roots lead
   // to. Fills the registers of all other sources.
   int check_without(const std::vector<bool>& sources, const Roots& roots, Registers& registers) const;
@@ -64,7 +67,6 @@ class GuardProgram {
   int check_steps(const LeftOut& is_left_out, const Roots& roots, Registers& registers) const;
   // Checks what changed since the last check that held. False: that does not suffice, or a guard fails.
   bool check_changes(Frame* f, const Roots& roots, Registers& registers) const;
-  void load(int source, const Roots& roots, Registers& registers) const;
   bool holds(const Guard& g, const Registers& registers) const;
 
   SourceTable sources_;

@@ -1,5 +1,7 @@
 #include "capture/python/segments/run_variant.h"
 
+#include <algorithm>
+
 #include "capture/python/epilogue/reconstruct.h"
 #include "capture/python/epilogue/writes.h"
 #include "capture/python/guards/guard_text.h"
@@ -7,6 +9,33 @@
 #include "capture/python/tensors/tensors.h"
 
 namespace vesta::capture {
+namespace {
+
+// The tensors of the graph, of which `numbers` owns some. False: Python has an error.
+bool find_tensors(const Variant& v, Registers& r, std::vector<Object>& numbers) {
+  const auto find = [&](size_t i) {
+    const Variant::Input& in = v.inputs[i];
+    if (in.is_number) numbers.push_back(Object::take(number_tensor(r[in.source])));
+    r.tensors[i] = in.is_number ? numbers.back().get() : in.source >= 0 ? r[in.source] : in.constant;
+    return r.tensors[i] || !in.is_number;
+  };
+  if (r.of_cache == 0 || r.tensors_of != r.of_cache) {
+    r.tensors_of = 0;
+    r.tensors.resize(v.inputs.size());
+    r.other_tensors.clear();
+    for (size_t i = 0; i < v.inputs.size(); ++i) {
+      const Variant::Input& in = v.inputs[i];
+      if (in.is_number || (in.source >= 0 && !v.guards.is_steady(in.source)))
+        r.other_tensors.push_back(i);
+      else
+        find(i);
+    }
+    r.tensors_of = r.of_cache;
+  }
+  return std::ranges::all_of(r.other_tensors, find);
+}
+
+}  // namespace
 
 // Takes the result of a compile in the background. False: there is none (ready.failed).
 static bool take_compiled(Variant& v, Ready& ready) {
@@ -34,18 +63,10 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   }
   if (v.graph.pending && !take_compiled(v, ready)) return false;
   auto reg = [&](int source) { return registers[source]; };
-  std::vector<PyObject*>& tensors = registers.tensors;
   std::vector<int64_t>& integers = registers.integers;
   std::vector<Object> numbers;
-  tensors.clear();
   integers.clear();
-  for (const Variant::Input& in : v.inputs) {
-    if (in.is_number) {
-      numbers.push_back(Object::take(number_tensor(reg(in.source))));
-      if (!numbers.back()) return PyErr_Clear(), why.guard = "an integer is very large", false;
-    }
-    tensors.push_back(in.is_number ? numbers.back().get() : in.source >= 0 ? reg(in.source) : in.constant);
-  }
+  if (!find_tensors(v, registers, numbers)) return PyErr_Clear(), why.guard = "an integer is very large", false;
   for (const int source : v.integers) {
     int overflow = 0;
     integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
@@ -61,7 +82,7 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   ready.warnings.clear();
   if (!v.graph.executable) return true;
   const WarningsKept kept(ready.warnings);
-  const GraphRun run = run_graph(v.graph, v.require_grad, tensors, integers, ready.outputs, &why.guard);
+  const GraphRun run = run_graph(v.graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
   ready.refused = run == GraphRun::Refused;
   if (run == GraphRun::Failed || ready.refused) ready.failed = why.guard;
   return run == GraphRun::Ran;

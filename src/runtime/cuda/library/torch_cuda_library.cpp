@@ -1,4 +1,5 @@
 // libvesta_cuda: implements the interface that torch_cuda() returns.
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -43,6 +44,7 @@ class Library final : public TorchCuda {
   std::shared_ptr<AllocationSource> serve(std::shared_ptr<AllocationSource> source) const override {
     return serve_thread(std::move(source));
   }
+  c10::Allocator* allocator() const override { return c10::cuda::CUDACachingAllocator::get(); }
   void* allocate(size_t bytes, void* stream) const override {
     return allocate_unserved(bytes, static_cast<cudaStream_t>(stream));
   }
