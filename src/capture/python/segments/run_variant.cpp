@@ -35,10 +35,8 @@ bool find_tensors(const Variant& v, Registers& r, std::vector<Object>& numbers) 
   return std::ranges::all_of(r.other_tensors, find);
 }
 
-}  // namespace
-
 // Takes the result of a compile in the background. False: there is none (ready.failed).
-static bool take_compiled(Variant& v, Ready& ready) {
+bool take_compiled(Variant& v, Ready& ready) {
   try {
     if (v.take_compiled()) return true;
     ready.failed = "the compile goes on in the background";
@@ -48,6 +46,8 @@ static bool take_compiled(Variant& v, Ready& ready) {
   }
   return false;
 }
+
+}  // namespace
 
 bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   if (!v.watched.alive()) return why.guard = "an object that it was compiled for does not exist any more", false;
