@@ -456,6 +456,10 @@ TEST(CudaOnHost, RowsOfSeveralBlocks) {
                  "input %0 : f32[2, 60000]@D = argument \"x\" aligned 16\n%1 : f32[2]@D = aten::logsumexp(%0, [1], "
                  "false)\n%2 : f32[2]@D = aten::sum.dim_IntList(%0, [1], false)\noutput %1\noutput %2\n",
                  300, 1e-2);
+  add_decomposed(cases,
+                 "input %0 : f32[2, 60000]@D = argument \"x\" aligned 16\n%1 : f32[2]@D, %2 : f32[2]@D = "
+                 "aten::var_mean.correction(%0, [1], correction=1, keepdim=false)\noutput %1\noutput %2\n",
+                 300, 1e-3);
   for (const Case& c : cases) EXPECT_GT(c.kernel->threads.parts, 1) << c.name;
   expect_same(std::move(cases));
 }

@@ -11,7 +11,7 @@ TEST(CudaOnline, SumsInTheLoopOfTheMaximum) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<Case> cases;
   for (const auto& [dtype, columns] : {std::pair("f32", 40002), {"f32", 40960}, {"bf16", 81001}, {"f64", 22501}}) {
-    add_plan(cases, softmax_text(40, columns, dtype), 300, std::string_view(dtype).starts_with("f") ? 1e-5 : 1e-2);
+    add_plan(cases, softmax_text(40, columns, dtype), 300, std::string_view(dtype).starts_with("f") ? 1e-5 : 1e-2, 80);
     const loops::Kernel& k = *cases.back().kernel;
     EXPECT_EQ(k.online.size(), 1u) << loops::print(k);
     EXPECT_EQ(loops::print(*loops::parse_kernel(loops::print(k))), loops::print(k));
@@ -60,7 +60,7 @@ TEST(CudaOnline, VariancesInTheLoopOfTheMean) {
                    fmt::format("input %0 : {0}[40, {1}]@D = argument \"x\" aligned 16\n%1 : {0}[40, {1}]@D = "
                                "aten::layer_norm(%0, [{1}], none, none, 1e-05, true)\noutput %1\n",
                                dtype, columns),
-                   1, std::string_view(dtype).starts_with("f") ? 1e-3 : 2e-2);
+                   1, std::string_view(dtype).starts_with("f") ? 1e-3 : 2e-2, 80);
     const loops::Kernel& k = *cases.back().kernel;
     ASSERT_EQ(k.online.size(), 1u) << loops::print(k);
     EXPECT_EQ(k.online[0].kind, loops::OnlineKind::Squares);

@@ -86,12 +86,13 @@ inline void add_plan(std::vector<Case>& cases, const std::string& text, double u
 }
 
 // For operators that passes make from others.
-inline void add_decomposed(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
+inline void add_decomposed(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6,
+                           int arch = 90) {
   const auto g = on_device("cuda:0", text);
   const Options user;
   graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
   const size_t before = cases.size();
-  add_plan(cases, *g, ulps, absolute);
+  add_plan(cases, *g, ulps, absolute, arch);
   ASSERT_GT(cases.size(), before);
 }
 

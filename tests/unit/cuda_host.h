@@ -34,8 +34,7 @@ class Fibers {
       Thread& x = threads_[t];
       if (x.stack.empty()) x.stack.resize(kStackBytes);
       x.done = false;
-      x.waits_for = 0;
-      x.arrived = 0;
+      for (uint64_t& n : x.arrived) n = 0;
       getcontext(&x.context);
       x.context.uc_stack.ss_sp = x.stack.data();
       x.context.uc_stack.ss_size = x.stack.size();
@@ -59,13 +58,15 @@ class Fibers {
   unsigned first_of_block() const { return now_ / of_block_ * of_block_; }
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
   void yield() { swapcontext(&threads_[now_].context, &scheduler_); }
-  // All threads from `first` on, `count` of them, meet.
-  void meet(unsigned first, unsigned count) {
-    const uint64_t turn = ++threads_[now_].arrived;
+  // All threads from `first` on, `count` of them, meet. Each kind of group counts its own meetings, because some warps
+  // exchange values more often than others.
+  enum Kind { kWarp, kBlock, kBlocks };
+  void meet(Kind kind, unsigned first, unsigned count) {
+    const uint64_t turn = ++threads_[now_].arrived[kind];
     for (;;) {
       bool all = true;
       for (unsigned t = first; t < first + count && t < threads_.size(); ++t)
-        all &= threads_[t].arrived >= turn || threads_[t].done;
+        all &= threads_[t].arrived[kind] >= turn || threads_[t].done;
       if (all) return;
       yield();
     }
@@ -75,9 +76,9 @@ class Fibers {
     Thread& mine = threads_[now_];
     std::memcpy(mine.value, value, bytes);
     const unsigned warp = now_ / 32 * 32;
-    meet(warp, 32);
+    meet(kWarp, warp, 32);
     std::memcpy(value, threads_[warp + other % 32].value, bytes);
-    meet(warp, 32);
+    meet(kWarp, warp, 32);
   }
 
   static Fibers* current() { return current_; }
@@ -88,7 +89,7 @@ class Fibers {
     ucontext_t context;
     std::vector<char> stack;
     bool done = false;
-    uint64_t waits_for = 0, arrived = 0;
+    uint64_t arrived[3] = {};
     char value[16];
   };
   static void enter() {
@@ -111,9 +112,9 @@ struct HostCalls {
   bool failed = false;
   void (*sync)(unsigned threads) = [](unsigned threads) {
     Fibers& f = *Fibers::current();
-    f.meet(f.first_of_block(), threads);
+    f.meet(Fibers::kBlock, f.first_of_block(), threads);
   };
-  void (*sync_blocks)() = [] { Fibers::current()->meet(0, Fibers::current()->threads()); };
+  void (*sync_blocks)() = [] { Fibers::current()->meet(Fibers::kBlocks, 0, Fibers::current()->threads()); };
   void (*yield)() = [] { Fibers::current()->yield(); };
   void (*exchange)(void*, size_t, unsigned) = [](void* v, size_t n, unsigned other) {
     Fibers::current()->exchange(v, n, other);

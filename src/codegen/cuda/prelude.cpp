@@ -14,6 +14,26 @@ typedef unsigned int u32;
 // Adjacent elements, aligned for accesses of at most 16 bytes.
 template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack { T v[N]; };
 
+// Copies adjacent elements from memory to shared memory, while the thread goes on. copies_arrive() waits for the copies
+// of this thread.
+template <int BYTES> __device__ __forceinline__ void copy_to_row(void* to, const void* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const u32 at = (u32)__cvta_generic_to_shared(to);
+  if constexpr (BYTES == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(at), "l"(from), "n"(BYTES) : "memory");
+  }
+#else
+  *(Pack<u32, BYTES / 4>*)to = *(const Pack<u32, BYTES / 4>*)from;
+#endif
+}
+__device__ __forceinline__ void copies_arrive() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // Halves of a row, two in a register. They must be stored in order.
 __device__ __forceinline__ void keep_half(u32* row, int at, u16 h) {
   if (at % 2 == 0) row[at / 2] = h; else row[at / 2] |= (u32)h << 16;
@@ -201,7 +221,7 @@ __device__ inline double v_digamma(double x) {
   return r + log(x) - 0.5 / x - y;
 }
 
-// 1 + erf(y), to within 1.5e-7, as exact as the sum of 1 and CUDA's erff: erfc(|y|) is 2 to the power of a polynomial,
+// 1 + erf(y), to within 2e-7, as exact as the sum of 1 and CUDA's erff: erfc(|y|) is 2 to the power of a polynomial,
 // which was fitted for the least error of the result.
 __device__ __forceinline__ float one_plus_erf(float y) {
   const float t = fabsf(y);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -366,17 +367,60 @@ class Writer : ReductionLines {
       line("const {} at = ({} + k * {}) * {};", index_, lane, team, along());
       if (!row.is_constant(round * times)) line("if (at >= {}) break;", text(row));
     } else {
+      const bool kept = t_.shared && t_.parts > 1;  // a part keeps its own elements side by side
+      const std::string loop = fmt::format("for ({0} at = {1} * {2}{3}; at < {4}; at += {5}{6}) {{", index_, lane,
+                                           along(), kept ? fmt::format(", own = (int)threadIdx.x * {}", along()) : "",
+                                           text(row), round, kept ? fmt::format(", own += {}", t_.team * along()) : "");
+      copy_rows(s, loop);
       // Unrolls far enough to keep the memory busy with loads.
       if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
-      const bool kept = t_.shared && t_.parts > 1;  // a part keeps its own elements side by side
-      line("for ({0} at = {1} * {2}{3}; at < {4}; at += {5}{6}) {{", index_, lane, along(),
-           kept ? fmt::format(", own = (int)threadIdx.x * {}", along()) : "", text(row), round,
-           kept ? fmt::format(", own += {}", t_.team * along()) : "");
+      line("{}", loop);
     }
     decode("at", RangeKind::Inner);
     body(s);
     in_row_.clear();
     line("}}");
+  }
+
+  // What a row in shared memory keeps as it is loaded is copied there by the memory system, all of a thread's elements
+  // at once. The thread reads it there.
+  void copy_rows(const loops::Stage& s, const std::string& loop) {
+    copied_.clear();
+    const Range* const range = taken_together(s);
+    if (!t_.shared || !range || !known_.empty()) return;
+    look_at_elements(s, *range);
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (i.kind != InstrKind::RowStore) continue;
+      const Instr& from = k_.instrs[i.in[0]];
+      const bool in_loop = std::find(s.body.begin(), s.body.end(), i.in[0]) != s.body.end();
+      if (from.kind != InstrKind::Load || !in_loop || from.in[0] != kNoRef || from.dtype != i.dtype ||
+          k_.buffers[static_cast<size_t>(from.buffer)].written || !is_packed(from, *range, s) ||
+          t_.each * element_size(i.dtype) < 4 || names_place_of(s, from.index))
+        continue;
+      copied_.emplace(i.in[0], r);
+    }
+    if (copied_.empty()) return;
+    line("#pragma unroll 4");
+    line("{}", loop);
+    decode("at", RangeKind::Inner);
+    for (const auto& [load, store] : copied_) {
+      const Instr& i = k_.instrs[load];
+      line("copy_to_row<{}>(r{} + {}, b{} + {});", std::min<int64_t>(16, t_.each * element_size(i.dtype)),
+           k_.instrs[store].slot, kept_at(), i.buffer, text(i.index));
+    }
+    line("}}");
+    line("copies_arrive();");
+  }
+  // Whether the index contains a place that this loop computes.
+  bool names_place_of(const loops::Stage& s, Expr index) const {
+    return std::any_of(s.body.begin(), s.body.end(), [&](Ref r) {
+      return k_.instrs[r].kind == InstrKind::Indirect && contains(index, k_.instrs[r].index);
+    });
+  }
+  bool is_copied_row(Ref store) const {
+    const auto at = copied_.find(k_.instrs[store].in[0]);
+    return at != copied_.end() && at->second == store;
   }
 
   // Masks of loads that are the same for all elements of a row, if there are only a few.
@@ -559,10 +603,13 @@ class Writer : ReductionLines {
       if (!varies_[r]) instr(r, s.loop);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
-      if (!(packed_[r] = is_packed(i, *range, s))) continue;
+      if (!(packed_[r] = is_packed(i, *range, s)) || (i.kind == InstrKind::RowStore && is_copied_row(r))) continue;
       const std::string type = fmt::format("Pack<{}, {}>", stored_type(i.dtype), t_.each);
       if (i.kind == InstrKind::Load) {
-        const std::string all = pack_at(i);
+        const auto copied = copied_.find(r);
+        const std::string all = copied == copied_.end() ? pack_at(i)
+                                                        : fmt::format("*(const {}*)(r{} + {})", type,
+                                                                      k_.instrs[copied->second].slot, kept_at());
         if (i.in[0] == kNoRef) {
           line("const {} l{} = {};", type, r, all);
         } else {
@@ -603,7 +650,7 @@ class Writer : ReductionLines {
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
       if (along() > 1 && sum_of(r)) line("{}{}", in_row(), added_to_sum(r));
-      if (packed_[r] && i.kind == InstrKind::RowStore)
+      if (packed_[r] && i.kind == InstrKind::RowStore && !is_copied_row(r))
         line("{}*(Pack<{}, {}>*)(r{} + {}) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, kept_at(), r);
       if (packed_[r] && i.kind == InstrKind::Store)
         line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", when, stored_type(i.dtype), t_.each, i.buffer, text(i.index), r);
@@ -720,6 +767,7 @@ class Writer : ReductionLines {
         if (k_.product.rows > 0) return define(fmt::format("s{}[{}]", i.in[0], column_ ? "u" : "0"));
         return define(own(i.imm == 1 ? 'p' : 'a', i.in[0]));
       case InstrKind::RowStore:
+        if (is_copied_row(r)) return;
         if (t_.shared)
           return line("{}{} = {};", packed(r) ? "" : in_row(), in_shared(r),
                       is_half(i.dtype) ? half(i) : to_store(i.dtype, operand(i, 0)));
@@ -761,6 +809,7 @@ class Writer : ReductionLines {
   std::unordered_map<Ref, bool> known_;  // masks with a known value in the current loop
   std::unordered_set<Ref> divisors_;     // divisors whose reciprocal is computed
   std::unordered_set<Ref> relative_;     // terms of sums that are at least 1
+  std::map<Ref, Ref> copied_;            // loads of the current loop that copy_rows() does, with what keeps them
   std::vector<bool> packed_, varies_;    // by instruction of the current stage
   std::string in_row_;  // in a scan: the condition that the thread's elements are in the row; empty: they always are
 };
