@@ -79,6 +79,14 @@ def programs() -> Iterator[Program]:
                 lambda x: F.softmax(x, -1),
                 lambda r=rows, c=columns, t=dtype: (_x(r, c, dtype=t),),  # type: ignore[misc]
             )
+    # Rows that several blocks share: few of them, many long ones, and those of which shared memory keeps a copy.
+    for rows, columns in ((7, 32000), (1, 131072), (600, 40000), (300, 131072), (600, 20000)):
+        for dtype in (torch.float32, bf16, torch.float64):
+            yield Program(
+                f"shared rows, {rows} x {columns} {dtype}",
+                lambda x: (F.softmax(x, -1), F.layer_norm(x, x.shape[-1:]), x.sum(-1), x.argmax(-1), x.logsumexp(-1)),
+                lambda r=rows, c=columns, t=dtype: (_x(r, c, dtype=t),),  # type: ignore[misc]
+            )
     yield Program("softmax of columns", lambda x: F.softmax(x, 0), lambda: (_x(300, 70),))
     yield Program("layer norm", lambda x, w: F.layer_norm(x, (1000,), w), lambda: (_x(64, 1000), _x(1000)))
     for number in (torch.float32, torch.float64, bf16, torch.int64, torch.bool):
@@ -112,6 +120,12 @@ def programs() -> Iterator[Program]:
                 lambda r=rows, c=columns, t=dtype: (_x(r, c, dtype=t),),  # type: ignore[misc]
             )
     yield Program("running product", lambda x: (x * 0.01 + 1).cumprod(-1), lambda: (_x(64, 3, 100),))
+    for rows, columns in ((8192, 96), (1000, 33), (4096, 4096)):
+        yield Program(
+            f"running sums of the columns of {rows} x {columns}",
+            lambda x: (x.cumsum(0) * 2, torch.cummax(x, 0)),
+            lambda r=rows, c=columns: (_x(r, c),),  # type: ignore[misc]
+        )
     yield Program("running sum of one long row", lambda x: x.cumsum(0) + 1, lambda: (_x(300000),))
     yield Program("running sum backwards", lambda x: x.flip(-1).cumsum(-1).flip(-1), lambda: (_x(64, 100),))
     yield Program("running sum of a turned tensor", lambda x: x.t().cumsum(1), lambda: (_x(64, 100),))

@@ -223,6 +223,9 @@ TEST(CudaOnHost, RowsInSharedMemory) {
         const loops::Kernel& k = *cases.back().kernel;
         EXPECT_TRUE(k.threads.shared) << loops::print(k);
         EXPECT_FALSE(k.row_slots.empty());
+        // Rows are copied where elements side by side are aligned.
+        const bool copied = cuda_source(k, "k").find(" copy_to_row<16>(r0 + at, b0 + ") != std::string::npos;
+        EXPECT_EQ(copied, columns == 18000 && *aligned) << cuda_source(k, "k");
       }
   expect_same(std::move(cases));
 }
@@ -434,7 +437,7 @@ TEST(CudaOnHost, ColumnsAreScannedTogether) {
 // Neighbouring blocks that share a row tell each other their sums, maxima and places.
 TEST(CudaOnHost, RowsOfSeveralBlocks) {
   std::vector<Case> cases;
-  for (const auto& [rows, columns] : {std::pair(2, 16384), {1, 20001}})
+  for (const auto& [rows, columns] : {std::pair(2, 16640), {1, 20001}})
     for (const char* dtype : {"f32", "bf16", "f64"}) {
       const bool narrow = std::string_view(dtype) == "bf16";
       std::string text = softmax_text(rows, columns, dtype);

@@ -3,15 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "codegen/cuda/arithmetic.h"
+#include "codegen/cuda/elements.h"
 #include "codegen/cuda/product.h"
-#include "codegen/cuda/reduce.h"
 #include "codegen/cuda/scan.h"
 #include "loops/product.h"
 
@@ -30,9 +29,9 @@ namespace {
 constexpr size_t kUnrolled = 256;  // instructions of a loop that is unrolled
 constexpr size_t kMostMasks = 4;   // masks of whole rows; each gets a loop of its own
 
-class Writer : ReductionLines {
+class Writer : ElementLines {
  public:
-  Writer(const Kernel& k, const std::string& symbol) : ReductionLines(k), symbol_(symbol) {}
+  Writer(const Kernel& k, const std::string& symbol) : ElementLines(k), symbol_(symbol) {}
 
   std::string run() {
     VESTA_CHECK(t_.block > 0, "a kernel without threads");
@@ -159,30 +158,6 @@ class Writer : ReductionLines {
   // Whether a team of the last block may have no item and still execute the code.
   bool may_lack_items() const { return t_.team > 1 && loops::items_of_block(k_) > 1; }
 
-  // Computes the variables of all ranges of one kind from their joint position. The last range varies fastest.
-  void decode(const std::string& position, RangeKind kind) {
-    std::vector<size_t> ranges;
-    for (size_t i = 0; i < k_.ranges.size(); ++i)
-      if (k_.ranges[i].kind == kind) ranges.push_back(i);
-    decode(position, ranges);
-  }
-  void decode(const std::string& position, const std::vector<size_t>& ranges) {
-    std::string rest = position;
-    for (size_t n = ranges.size(); n-- > 0;) {
-      const Range& r = k_.ranges[ranges[n]];
-      const std::string var = fmt::format("v{}", ranges[n]);
-      names_[r.var] = var;
-      if (n == 0) {
-        line("const {} {} = {};", index_, var, rest);
-        break;
-      }
-      const std::string extent = text(r.extent);
-      line("const {} {} = {} % {};", index_, var, rest, extent);
-      line("const {} {}_rest = {} / {};", index_, var, rest, extent);
-      rest = var + "_rest";
-    }
-  }
-
   // A block processes one tile: its threads load it along the rows into shared memory, then compute and store along the
   // columns, in both cases `each` neighbours at once.
   void tiled() {
@@ -233,17 +208,6 @@ class Writer : ReductionLines {
     elements(column, row, t.columns);
     for (const loops::Stage& s : k_.stages) body(s);
     line("}}");
-  }
-  // The neighbours at an index of a buffer, as one value.
-  std::string pack_at(const Instr& i) const {
-    return fmt::format("*(const Pack<{}, {}>*)(b{} + {})", stored_type(i.dtype), t_.each, i.buffer, text(i.index));
-  }
-  // Whether neighbours along the range are adjacent and begin where one access may.
-  bool is_aligned(const Instr& i, const Range& range) const {
-    const int64_t bytes = std::min<int64_t>(16, t_.each * element_size(i.dtype));
-    if (k_.buffers[static_cast<size_t>(i.buffer)].alignment < bytes) return false;
-    const auto step = coefficient_of(i.index, range.var);
-    return step && step->is_constant(1) && provably_divisible(i.index - range.var, t_.each);
   }
   // A block computes one tile of the sums, or a part of its terms, then the other stages for its elements.
   void product() {
@@ -371,7 +335,7 @@ class Writer : ReductionLines {
       const std::string loop = fmt::format("for ({0} at = {1} * {2}{3}; at < {4}; at += {5}{6}) {{", index_, lane,
                                            along(), kept ? fmt::format(", own = (int)threadIdx.x * {}", along()) : "",
                                            text(row), round, kept ? fmt::format(", own += {}", t_.team * along()) : "");
-      copy_rows(s, loop);
+      if (known_.empty()) copy_rows(s, loop);
       // Unrolls far enough to keep the memory busy with loads.
       if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
       line("{}", loop);
@@ -380,47 +344,6 @@ class Writer : ReductionLines {
     body(s);
     in_row_.clear();
     line("}}");
-  }
-
-  // What a row in shared memory keeps as it is loaded is copied there by the memory system, all of a thread's elements
-  // at once. The thread reads it there.
-  void copy_rows(const loops::Stage& s, const std::string& loop) {
-    copied_.clear();
-    const Range* const range = taken_together(s);
-    if (!t_.shared || !range || !known_.empty()) return;
-    look_at_elements(s, *range);
-    for (Ref r : s.body) {
-      const Instr& i = k_.instrs[r];
-      if (i.kind != InstrKind::RowStore) continue;
-      const Instr& from = k_.instrs[i.in[0]];
-      const bool in_loop = std::find(s.body.begin(), s.body.end(), i.in[0]) != s.body.end();
-      if (from.kind != InstrKind::Load || !in_loop || from.in[0] != kNoRef || from.dtype != i.dtype ||
-          k_.buffers[static_cast<size_t>(from.buffer)].written || !is_packed(from, *range, s) ||
-          t_.each * element_size(i.dtype) < 4 || names_place_of(s, from.index))
-        continue;
-      copied_.emplace(i.in[0], r);
-    }
-    if (copied_.empty()) return;
-    line("#pragma unroll 4");
-    line("{}", loop);
-    decode("at", RangeKind::Inner);
-    for (const auto& [load, store] : copied_) {
-      const Instr& i = k_.instrs[load];
-      line("copy_to_row<{}>(r{} + {}, b{} + {});", std::min<int64_t>(16, t_.each * element_size(i.dtype)),
-           k_.instrs[store].slot, kept_at(), i.buffer, text(i.index));
-    }
-    line("}}");
-    line("copies_arrive();");
-  }
-  // Whether the index contains a place that this loop computes.
-  bool names_place_of(const loops::Stage& s, Expr index) const {
-    return std::any_of(s.body.begin(), s.body.end(), [&](Ref r) {
-      return k_.instrs[r].kind == InstrKind::Indirect && contains(index, k_.instrs[r].index);
-    });
-  }
-  bool is_copied_row(Ref store) const {
-    const auto at = copied_.find(k_.instrs[store].in[0]);
-    return at != copied_.end() && at->second == store;
   }
 
   // Masks of loads that are the same for all elements of a row, if there are only a few.
@@ -541,56 +464,6 @@ class Writer : ReductionLines {
 
   // ---- Adjacent elements
 
-  // The range of which a thread processes several elements at once in this stage; nullptr: one element at a time.
-  const Range* taken_together(const loops::Stage& s) const {
-    if (column_) return column_;
-    const Range& last = k_.ranges.back();
-    return t_.each > 1 && s.loop == (last.kind == RangeKind::Inner) ? &last : nullptr;
-  }
-
-  // Whether all of them are accessed at once or in a few wide accesses. A mask common to all of them is computed
-  // before.
-  bool is_packed(const Instr& i, const Range& range, const loops::Stage& s) const {
-    if (i.kind == InstrKind::RowStore || i.kind == InstrKind::RowLoad) return t_.shared;
-    const auto before = [&](Ref mask) {
-      return k_.instrs[mask].kind == InstrKind::Constant ||
-             (!by_column_[mask] && std::find(s.body.begin(), s.body.end(), mask) == s.body.end());
-    };
-    const bool load = i.kind == InstrKind::Load && (i.in[0] == kNoRef || before(i.in[0]));
-    const bool store = i.kind == InstrKind::Store && i.in[1] == kNoRef;
-    const bool add = i.kind == InstrKind::StoreAdd && i.in[1] == kNoRef && i.dtype == DType::F32;
-    if (!load && !store && !add) return false;
-    return is_aligned(i, range) && !names_varying_place(i.index);
-  }
-
-  // Whether the index contains an indirect index that differs between a thread's elements.
-  bool names_varying_place(Expr index) const {
-    if (index.is_constant()) return false;
-    for (Expr s : symbols_of(index)) {
-      if (s.node()->symbol_kind != SymbolKind::Indirect) continue;
-      for (Ref r = 0; r < k_.instrs.size(); ++r)
-        if (k_.instrs[r].kind == InstrKind::Indirect && k_.instrs[r].index == s && varies_[r]) return true;
-    }
-    return false;
-  }
-
-  // Finds the values of the stage that differ between a thread's elements.
-  void look_at_elements(const loops::Stage& s, const Range& range) {
-    if (column_) {
-      varies_ = by_column_;
-      return;
-    }
-    varies_.assign(k_.instrs.size(), false);
-    for (Ref r : s.body) {
-      const Instr& i = k_.instrs[r];
-      bool varies = i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan || i.kind == InstrKind::RowStore ||
-                    i.kind == InstrKind::RowLoad || loops::writes(i.kind);
-      for (Ref o : i.in) varies |= o != kNoRef && varies_[o];
-      if (loops::has_index(i.kind)) varies |= contains(i.index, range.var) || names_varying_place(i.index);
-      varies_[r] = varies;
-    }
-  }
-
   void body(const loops::Stage& s) {
     const Range* const range = taken_together(s);
     if (!range) {
@@ -606,10 +479,8 @@ class Writer : ReductionLines {
       if (!(packed_[r] = is_packed(i, *range, s)) || (i.kind == InstrKind::RowStore && is_copied_row(r))) continue;
       const std::string type = fmt::format("Pack<{}, {}>", stored_type(i.dtype), t_.each);
       if (i.kind == InstrKind::Load) {
-        const auto copied = copied_.find(r);
-        const std::string all = copied == copied_.end() ? pack_at(i)
-                                                        : fmt::format("*(const {}*)(r{} + {})", type,
-                                                                      k_.instrs[copied->second].slot, kept_at());
+        const std::string copied = copied_place(r);
+        const std::string all = copied.empty() ? pack_at(i) : fmt::format("*(const {}*)({})", type, copied);
         if (i.in[0] == kNoRef) {
           line("const {} l{} = {};", type, r, all);
         } else {
@@ -683,7 +554,7 @@ class Writer : ReductionLines {
   std::string in_shared(Ref r) const {
     return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[{}]", k_.instrs[r].slot, kept_at());
   }
-  std::string_view kept_at() const { return t_.parts > 1 ? "own" : "at"; }
+
   // The index of the current element in a row held in registers.
   std::string row_element() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
 
@@ -809,8 +680,7 @@ class Writer : ReductionLines {
   std::unordered_map<Ref, bool> known_;  // masks with a known value in the current loop
   std::unordered_set<Ref> divisors_;     // divisors whose reciprocal is computed
   std::unordered_set<Ref> relative_;     // terms of sums that are at least 1
-  std::map<Ref, Ref> copied_;            // loads of the current loop that copy_rows() does, with what keeps them
-  std::vector<bool> packed_, varies_;    // by instruction of the current stage
+  std::vector<bool> packed_;             // by instruction of the current stage
   std::string in_row_;  // in a scan: the condition that the thread's elements are in the row; empty: they always are
 };
 

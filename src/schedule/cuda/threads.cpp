@@ -232,7 +232,8 @@ class Chooser : LoopNest {
       while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
       // Many blocks: one computes while others wait for memory.
       const int64_t part = (length + t.parts - 1) / t.parts * bytes;
-      if (!quick && t.block > kBlock && part <= third() && row_extent().is_constant()) {
+      if (rows * t.parts > options_.target.threads && t.block > kBlock && part <= third() &&
+          row_extent().is_constant()) {
         t.block = t.team = kBlock;
         t.shared = true;
       }
