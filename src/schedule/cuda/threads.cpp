@@ -258,8 +258,9 @@ class Chooser : LoopNest {
       t.block = t.team = std::clamp<int64_t>(next_power_of_two(nodes / 2), kWarp, std::min(wanted, kMostThreads));
       return;
     }
-    const int64_t bytes = narrowest(), most = doubles_ ? kMostThreads / 2 : kMostThreads;
+    const int64_t bytes = narrowest();
     if (length * bytes > kOwnRow) t.parts = parts_for(rows, length);
+    const int64_t most = doubles_ || t.parts > 1 ? kMostThreads / 2 : kMostThreads;
     const int64_t share = bytes < 4 || t.parts > 1 ? kThreadRow : kThreadWideRow;
     t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2, most);
     while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
