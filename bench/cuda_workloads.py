@@ -14,13 +14,12 @@ Arguments = Callable[[], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Kernel:
-    """`target_us`: goal in microseconds on an H200; 0: none. `again`: bytes that any plan must read a second time."""
+    """`target_us`: goal in microseconds on an H200; 0: none."""
 
     name: str
     function: Callable[..., Any]
     arguments: Arguments
     target_us: float = 0.0
-    again: int = 0
 
 
 def _x(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
@@ -153,9 +152,6 @@ def named() -> Iterator[Kernel]:
     )
 
 
-SM_BYTES = 227 << 10  # of shared memory that a block can have, on an H100 and an H200: longer rows are read twice
-
-
 def grid() -> Iterator[Kernel]:
     kinds = {"softmax": _softmax, "norm": _norm, "sum": _sum, "gelu": F.gelu}
     for dtype in (torch.float32, torch.bfloat16):
@@ -163,11 +159,9 @@ def grid() -> Iterator[Kernel]:
             for columns in (33, 4096, 32000, 131072):
                 if rows * columns * dtype.itemsize > 2**31:
                     continue
-                long = columns * dtype.itemsize > SM_BYTES
                 for kind, function in kinds.items():
                     name = f"{kind} {rows}x{columns} {str(dtype).removeprefix('torch.')}"
-                    again = rows * columns * dtype.itemsize if long and kind in ("softmax", "norm") else 0
-                    yield Kernel(name, function, lambda r=rows, c=columns, t=dtype: (_x(r, c, t),), 0, again)  # type: ignore[misc]
+                    yield Kernel(name, function, lambda r=rows, c=columns, t=dtype: (_x(r, c, t),))  # type: ignore[misc]
 
 
 def _gate_and_up(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
