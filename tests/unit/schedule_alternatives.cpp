@@ -79,6 +79,17 @@ TEST(CudaAlternatives, RowsInRegistersAndInSharedMemory) {
   for (const int64_t columns : {1, 7, 33, 96, 1000, 30000, 300000}) check(softmax_text(512, columns));
 }
 
+// Twice and half as many blocks for a row, if it is long.
+TEST(CudaAlternatives, PartsOfRows) {
+  const auto parts_of = [](int64_t rows, int64_t columns) {
+    std::set<int64_t> all;
+    for (const auto& k : check(softmax_text(rows, columns))) all.insert(k->threads.parts);
+    return all;
+  };
+  EXPECT_EQ(parts_of(512, 4096), std::set<int64_t>{1});
+  EXPECT_EQ(parts_of(512, 30000), (std::set<int64_t>{2, 4}));
+}
+
 TEST(CudaAlternatives, ColumnsAndTiles) {
   const auto columns = check(R"(input %0 : f32[700, 300]@D = argument "x"
 %1 : f32[300]@D = aten::sum.dim_IntList(%0, [0], false)
