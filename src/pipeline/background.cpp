@@ -19,6 +19,8 @@ namespace {
 // How long a process that exits waits for its compiles. They are asked to stop first.
 constexpr std::chrono::seconds kExitWait{2};
 
+std::atomic<int64_t> forks{0};  // between the first process and this one
+
 }  // namespace
 
 // The threads that compile, and the compiles that they run.
@@ -46,12 +48,6 @@ class CompileThreads {
   static CompileThreads& current() { return *place(); }
 
  private:
-  // No compile is running afterwards, and none can start.
-  void before_fork() {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return running_.empty(); });
-    lock.release();
-  }
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -71,8 +67,12 @@ class CompileThreads {
   static std::atomic<CompileThreads*>& place() {
     static auto* p = [] {
       auto* made = new std::atomic<CompileThreads*>(new CompileThreads);
-      pthread_atfork([] { current().before_fork(); }, [] { current().mutex_.unlock(); },
-                     [] { place() = new CompileThreads; });
+      // Compiles go on during a fork. Each stage sees to its own locks.
+      pthread_atfork([] { current().mutex_.lock(); }, [] { current().mutex_.unlock(); },
+                     [] {
+                       ++forks;
+                       place() = new CompileThreads;
+                     });
       // A thread must not be inside of LLVM while its static objects are destroyed.
       std::atexit([] {
         current().cancel_all();
@@ -89,6 +89,8 @@ class CompileThreads {
   std::set<Background*> running_;  // with those in the queue
   size_t idle_ = 0;
 };
+
+Background::Background(Work work) : work_(std::move(work)), process_(forks) {}
 
 std::shared_ptr<Background> Background::start(Work work) {
   std::shared_ptr<Background> out(new Background(std::move(work)));
@@ -114,17 +116,19 @@ void Background::run() noexcept {
   const std::lock_guard lock(mutex_);
   result_ = std::move(result);
   error_ = error;
-  done_ = true;
+  done_.store(true, std::memory_order_release);
   finished_.notify_all();
 }
 
+bool Background::is_lost() const { return !is_done() && process_ != forks; }
+
 bool Background::wait_until(Clock::time_point end) const {
+  if (is_done() || is_lost()) return is_done();
   std::unique_lock lock(mutex_);
-  return finished_.wait_until(lock, end, [&] { return done_; });
+  return finished_.wait_until(lock, end, [&] { return is_done(); });
 }
 
 Result Background::take() {
-  const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   return std::move(*result_);
 }

@@ -1,11 +1,13 @@
 // A compile on a thread of its own. Its caller waits as long as its deadline allows, and goes on without the result
 // then; the compile ends in the background.
 //
-// Threads are kept for later compiles, because LLVM's state of a thread is costly to make. fork() waits until no
-// compile is running: the child has none of the threads, and finds every compile done. At exit, running compiles are
-// cancelled, and the process waits until they have stopped, which takes the time of one pass or one kernel.
+// Threads are kept for later compiles, because LLVM's state of a thread is costly to make. The child of a fork has none
+// of the threads: compiles that ran at the fork are lost to it (is_lost), and it starts its own. At exit, running
+// compiles are cancelled, and the process waits until they have stopped, which takes the time of one pass or one
+// kernel.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -29,14 +31,16 @@ class Background {
   static std::shared_ptr<Background> finished(Work work);
   Background(const Background&) = delete;
 
-  // Whether the compile is done. Waits until `end` for it.
+  // Whether the compile is done. Waits until `end` for it, but not for a compile that is lost.
   bool wait_until(Clock::time_point end) const;
-  bool is_done() const { return wait_until(Clock::time_point::min()); }
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  // The compile was still running when this process was forked: it will never be done here.
+  bool is_lost() const;
   // What the compile made, or throws what it threw. It must be done. Only the first call gets the result.
   Result take();
 
  private:
-  explicit Background(Work work) : work_(std::move(work)) {}
+  explicit Background(Work work);
   void run() noexcept;
 
   friend class CompileThreads;
@@ -44,7 +48,8 @@ class Background {
   CancelToken cancel_;
   mutable std::mutex mutex_;
   mutable std::condition_variable finished_;
-  bool done_ = false;
+  std::atomic<bool> done_{false};
+  const int64_t process_;  // the forks that led to the process which started it
   std::optional<Result> result_;
   std::exception_ptr error_;
 };

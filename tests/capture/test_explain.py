@@ -63,10 +63,20 @@ def report(guards=2):
         stages=[Record(name="trace", ms=1.25)],
         total_ms=5.0,
         hits=3,
+        pending=False,
     )
     guard = Record(kind="shape", text="2*x.size(0) >= 16", where=place(3), failed=1)
     second = Record(
-        ops=[], compiled=None, guards=[guard], effects=[], end="return", stop=None, stages=[], total_ms=0.25, hits=2
+        ops=[],
+        compiled=None,
+        guards=[guard],
+        effects=[],
+        end="return",
+        stop=None,
+        stages=[],
+        total_ms=0.25,
+        hits=2,
+        pending=False,
     )
     return Record(
         name="program",

@@ -194,7 +194,7 @@ TEST(RecordedCalls, AfterAStepThatRaisedBetweenGraphs) {
     run(inputs.back(), i % 2 == 0 ? 2 : 4, bt, 1);
   }
   const auto report = *e.graphs();
-  ASSERT_EQ(report.graphs, 2) << report.why_none;
+  ASSERT_GE(report.graphs, 2) << report.why_none;  // the second for each address that the call's result had
   EXPECT_ANY_THROW(one(e, {zeros, other}));
   run(inputs[0], 2, other, 2);
   EXPECT_ANY_THROW(one(e, {zeros, other}));

@@ -133,12 +133,15 @@ struct Function::Impl {
     for (size_t i = 0; i < pending.size();) {
       Pending& p = pending[i];
       try {
-        if (!p.variant->take_compiled()) {
+        if (!p.variant->pending->is_lost() && !p.variant->take_compiled()) {
           ++i;
           continue;
         }
-        publish_locked(std::move(p.variant), std::move(p.why));
-        any = true;
+        // This process compiles again what its parent's threads were compiling.
+        if (!p.variant->pending) {
+          publish_locked(std::move(p.variant), std::move(p.why));
+          any = true;
+        }
       } catch (const std::exception& e) {
         failed[p.id] = {e.what(), std::current_exception()};
       }

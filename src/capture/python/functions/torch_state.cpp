@@ -30,7 +30,7 @@ constexpr FunctionRow kFunctions[] = {
      "_is_torch_function_mode_enabled _len_torch_dispatch_stack _len_torch_function_stack "
      "_pop_torch_function_stack _push_on_torch_function_stack",
      Effect::Torch},
-    {"torch._C", "", "_peek_should_skip_torch_function", Effect::Torch, since_torch(15)},
+    {"torch._C", "", "_peek_should_skip_torch_function", Effect::Torch, since_torch(13)},
     {"torch._C", "",
      "_get_deterministic_algorithms _get_deterministic_algorithms_warn_only "
      "_get_deterministic_fill_uninitialized_memory",

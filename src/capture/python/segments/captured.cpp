@@ -77,7 +77,8 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
 bool Captured::wait(std::chrono::steady_clock::time_point end) const {
   std::vector<std::shared_ptr<Variant>> pending;
   for (const auto& [place, s] : segments_)
-    std::ranges::copy_if(s->variants, std::back_inserter(pending), [](const auto& v) { return v->report.pending; });
+    std::ranges::copy_if(s->variants, std::back_inserter(pending),
+                         [](const auto& v) { return v->report.pending && !is_lost(v->graph); });
   bool all = true;
   for (const std::shared_ptr<Variant>& v : pending) {
     wait_for_compile(v->graph, end);

@@ -40,6 +40,7 @@ PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
     s.skipped = reason_for(Break::CompileFailed, ready.failed);
     return leave_to_python(s.skipped);
   }
+  std::erase_if(s.variants, [](const auto& v) { return is_lost(v->graph); });  // the next call compiles again
   return ready.refused && captured_.options.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
                                                    : go_on_eagerly(ready.failed);
 }

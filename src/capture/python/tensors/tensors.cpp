@@ -399,6 +399,8 @@ void wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::tim
   pending->wait_until(end);
 }
 
+bool is_lost(const CompiledGraph& graph) { return graph.pending && graph.pending->is_lost(); }
+
 bool finish_compile(CompiledGraph& graph) {
   if (!graph.pending->is_done()) return false;
   set_compiled(graph, graph.pending->take());
