@@ -1,7 +1,5 @@
 #include "pipeline/background.h"
 
-#include "graph/device.h"
-
 #include <pthread.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "graph/device.h"
 
 namespace vesta::pipeline {
 
