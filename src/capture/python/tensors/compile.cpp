@@ -1,0 +1,92 @@
+// From a traced graph to a compiled one, on a thread of the pipeline's, and with gradients through vesta.training.
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "capture/python/package.h"
+#include "capture/python/tensors/tensors.h"
+#include "pipeline/background.h"
+#include "trace/trace.h"
+#include "vesta/error.h"
+
+namespace py = pybind11;
+
+namespace vesta::capture {
+
+namespace {
+TapeMaker make_tape = nullptr;
+}  // namespace
+
+void set_tape_maker(TapeMaker maker) { make_tape = maker; }
+
+// A run with a shorter estimate keeps the GIL: other threads wait for less time than releasing it would cost.
+constexpr double kBriefUs = 5;
+
+static void set_compiled(CompiledGraph& out, pipeline::Result result) {
+  out.executable = std::move(result.executable);
+  out.report = std::move(result.report);
+  out.calls_aten = out.report.ops_extern > 0;
+  double us = 0;
+  for (const KernelInfo& k : out.report.kernels) us += k.estimated_us;
+  out.is_brief = !out.calls_aten && us < kBriefUs && out.executable->artifact().is_static;
+}
+
+void wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
+  const std::shared_ptr<pipeline::Background> pending = graph.pending;
+  if (!pending) return;
+  const py::gil_scoped_release release;
+  pending->wait_until(end);
+}
+
+bool is_lost(const CompiledGraph& graph) { return graph.pending && graph.pending->is_lost(); }
+
+bool finish_compile(CompiledGraph& graph) {
+  if (!graph.pending->is_done()) return false;
+  set_compiled(graph, graph.pending->take());
+  graph.pending.reset();
+  return true;
+}
+
+CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
+                            const std::vector<int64_t>& integers, std::chrono::steady_clock::time_point end) {
+  trace::Traced& traced = *graph.traced;
+  pipeline::Traced facts;
+  facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
+  facts.op_count = traced.op_count;
+  facts.trace_ms = trace_ms;
+  facts.inference = !traced.tape;
+  facts.deterministic = at::globalContext().deterministicAlgorithms();
+  CompiledGraph out;
+  out.in_grad_mode = graph.in_grad_mode;
+  out.views = std::move(traced.views);
+  if (traced.tape) {
+    pipeline::Result result;
+    {
+      const py::gil_scoped_release release;
+      result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
+    }
+    set_compiled(out, std::move(result));
+  } else {
+    const py::gil_scoped_release release;
+    out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts));
+    out.pending->wait_until(options.background ? pipeline::Background::Clock::time_point::min() : end);
+  }
+  if (!traced.tape && !finish_compile(out)) return out;
+  if (traced.tape) {
+    const at::AutoGradMode on(true);  // the tape says where the program records no gradients
+    py::list examples;
+    for (const GraphInput& in : graph.inputs) examples.append(py::reinterpret_borrow<py::object>(in.tensor.get()));
+    for (const int64_t v : integers) examples.append(v);
+    try {
+      const auto tape = py::reinterpret_steal<py::object>(make_tape(std::move(traced.tape)));
+      const Object compile = package_object(PackageObject::CompileWithGradients);
+      if (!compile) throw py::error_already_set();
+      out.differentiable = Object::take(py::handle(compile.get())(tape, examples, options).release().ptr());
+    } catch (py::error_already_set& e) {
+      throw Unsupported(e.what());
+    }
+  }
+  return out;
+}
+
+}  // namespace vesta::capture
