@@ -10,6 +10,8 @@ class Options:
 
     dynamic: bool | None
     strict: bool
+    deadline_ms: int
+    background: bool
     packed_weights: int
     kernels: bool
     numerics: str
@@ -225,6 +227,8 @@ class CaptureVariant:
     def ops(self) -> list[OpCount]: ...
     @property
     def compiled(self) -> CompileReport | None: ...
+    @property
+    def pending(self) -> bool: ...
     @property
     def guards(self) -> list[CaptureGuard]: ...
     @property

@@ -135,7 +135,7 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             wanted = " or ".join("None" if t is type(None) else t.__name__ for t in types)
             raise UserError(f'option "{name}" takes {wanted}, not {value!r}')
-        if name == "deadline_ms" and value < -1:
+        if name == "deadline_ms" and isinstance(value, int) and value < -1:
             raise UserError(f'option "deadline_ms" takes milliseconds, or -1 for no bound, not {value!r}')
         if name == "packed_weights" and isinstance(value, bool):
             value = -1 if value else 0
