@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "base/fault.h"
@@ -265,7 +267,8 @@ TEST(CaptureFunctions, ThreadsCompileAndCall) {
 TEST(CaptureFunctions, ACallWaitsNoLongerThanItsDeadline) {
   using namespace std::chrono_literals;
   vesta::fault::inject("plan", [] { std::this_thread::sleep_for(500ms); });
-  for (const vesta::Options& options : {vesta::Options{.deadline_ms = 10}, vesta::Options{.background = true}}) {
+  for (const vesta::Options& options :
+       {vesta::Options{.deadline_ms = 10, .cache = false}, vesta::Options{.background = true, .cache = false}}) {
     auto f = vesta::compile([](const Tensor& x) { return at::silu(x) + 1; }, options);
     const Tensor x = at::randn({4, 8});
     const auto start = std::chrono::steady_clock::now();
@@ -279,6 +282,22 @@ TEST(CaptureFunctions, ACallWaitsNoLongerThanItsDeadline) {
     f.reset();
   }
   vesta::fault::inject("plan", nullptr);
+}
+
+TEST(CaptureFunctions, TheEnvironmentHasADeadline) {
+  vesta::fault::inject("plan", [] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); });
+  const char* const before = std::getenv("VESTA_DEADLINE_MS");
+  const std::string kept = before ? before : "";
+  const Tensor x = at::randn({4, 8});
+  for (const char* text : {"5", "-1"}) {
+    setenv("VESTA_DEADLINE_MS", text, 1);
+    auto f = vesta::compile([](const Tensor& t) { return at::silu(t) + 2; }, {.cache = false});
+    EXPECT_TRUE(close(f(x), at::silu(x) + 2));
+    EXPECT_EQ(f.report().variants.empty(), text[0] == '5');
+  }
+  before ? setenv("VESTA_DEADLINE_MS", kept.c_str(), 1) : unsetenv("VESTA_DEADLINE_MS");
+  vesta::fault::inject("plan", nullptr);
+  EXPECT_TRUE(vesta::wait(60));
 }
 
 TEST(CaptureFunctions, ATraceEndsAtTheDeadline) {
