@@ -3,10 +3,9 @@
 
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <chrono>
 #include <tuple>
 
+#include "base/stopwatch.h"
 #include "capture/python/breaks/breaks.h"
 #include "capture/python/frame/frame.h"
 #include "capture/python/functions/functions.h"
@@ -134,11 +133,7 @@ void add_capture(py::module_& m) {
       py::cpp_function([](const py::object& self) { return capture::captured_of(self.ptr()).report(); },
                        py::name("report"), py::is_method(m.attr("CapturedFunction"))));
   const py::object wait(py::cpp_function(
-      [](const py::object& self, double seconds) {
-        using Clock = std::chrono::steady_clock;
-        const auto time = std::chrono::duration<double>(seconds < 0 ? 1e8 : std::min(seconds, 1e8));
-        return capture::captured_of(self.ptr()).wait(Clock::now() + std::chrono::duration_cast<Clock::duration>(time));
-      },
+      [](const py::object& self, double seconds) { return capture::captured_of(self.ptr()).wait(end_after(seconds)); },
       py::name("wait"), py::is_method(m.attr("CapturedFunction")), py::arg("seconds") = -1.0));
   for (const auto& [name, method] : {std::pair("report", report), std::pair("wait", wait)})
     if (PyDict_SetItemString(type->tp_dict, name, method.ptr()) < 0) throw py::error_already_set();

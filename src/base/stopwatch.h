@@ -1,10 +1,21 @@
-// Measures wall time from the moment it is made.
+// Wall time: how much has passed, and when so much will have passed.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace vesta {
 
+// The time in so many seconds, at most in three years, because more could overflow; negative: never.
+inline std::chrono::steady_clock::time_point end_after(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  if (seconds < 0) return Clock::time_point::max();
+  constexpr double kMost = 1e8;
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, kMost)));
+}
+
+// Measures from the moment it is made.
 class Stopwatch {
  public:
   double milliseconds() const {

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <set>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "graph/device.h"
 
 namespace vesta::pipeline {
@@ -133,24 +133,22 @@ Result Background::take() {
   return std::move(*result_);
 }
 
-std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {
+std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
+                                          Background::Clock::time_point end) {
   const bool is_waited_for = graph::first_device(*graph, DeviceType::CUDA).has_value();
   // std::function copies what it holds.
   auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
   Background::Work work = [shared, options](const CancelToken& cancel) {
     return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
   };
-  return is_waited_for ? Background::finished(std::move(work)) : Background::start(std::move(work));
+  if (is_waited_for) return Background::finished(std::move(work));
+  std::shared_ptr<Background> started = Background::start(std::move(work));
+  if (!options.background) started->wait_until(end);
+  return started;
 }
 
 bool wait_for_compiles(Background::Clock::time_point end) { return CompileThreads::current().wait_for_all(end); }
 
 }  // namespace vesta::pipeline
 
-bool vesta::wait(double seconds) {
-  using Clock = pipeline::Background::Clock;
-  // Longer times would overflow.
-  constexpr double kLongest = 1e8;
-  const auto time = std::chrono::duration<double>(seconds < 0 ? kLongest : std::min(seconds, kLongest));
-  return pipeline::wait_for_compiles(Clock::now() + std::chrono::duration_cast<Clock::duration>(time));
-}
+bool vesta::wait(double seconds) { return pipeline::wait_for_compiles(end_after(seconds)); }

@@ -54,8 +54,10 @@ class Background {
   std::exception_ptr error_;
 };
 
-// compile() of the graph on a thread of its own (pipeline.h). A compile for a GPU is done when this returns.
-std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced);
+// Starts compile() (pipeline.h) of the graph on a thread of its own and waits for it until `end`; with
+// Options::background, not at all. A compile for a GPU is always done when this returns.
+std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
+                                          Background::Clock::time_point end);
 
 // Whether no compile is running in this process. Waits until `end` for it.
 bool wait_for_compiles(Background::Clock::time_point end);

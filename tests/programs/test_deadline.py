@@ -211,6 +211,16 @@ def test_reset_and_saving_while_a_compile_goes_on(tmp_path) -> None:
     torch.testing.assert_close(vesta.load(tmp_path / "program.vesta")(x), x.abs() + 5)
 
 
+def test_the_longest_deadline() -> None:
+    x = torch.randn(16)
+    for options in ({"deadline_ms": 2**62}, {"deadline_ms": -1}):
+        compiled = vesta.compile(lambda x: x.sin() - 1, options=options)
+        torch.testing.assert_close(compiled(x), x.sin() - 1)
+        assert [g.pending for g in _graphs(compiled)] == [False] and _graphs(compiled)[0].hits == 1
+    assert vesta.trace_and_compile(lambda x: x.cos() - 1, deadline_ms=2**62)(x).shape == x.shape
+    assert vesta.wait(timeout=1e300)
+
+
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VESTA_DEADLINE_MS", "70")
     assert vesta.make_options().deadline_ms == 70

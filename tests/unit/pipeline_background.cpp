@@ -32,7 +32,9 @@ struct Fault {
 // Without the cache, in which nothing would be left to do.
 const Options kOptions{.cache = false};
 
-std::shared_ptr<Background> start() { return pipeline::start_compile(graph::parse(kProgram), kOptions, {}); }
+std::shared_ptr<Background> start() {
+  return pipeline::start_compile(graph::parse(kProgram), kOptions, {}, Background::Clock::now());
+}
 
 TEST(Background, GivesTheResultOfACompile) {
   const auto compile = start();

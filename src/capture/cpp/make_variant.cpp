@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
 #include "trace/trace.h"
@@ -122,8 +123,7 @@ struct Maker {
     facts.op_count = traced.op_count;
     facts.trace_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     facts.deterministic = at::globalContext().deterministicAlgorithms();
-    v->pending = pipeline::start_compile(std::move(traced.graph), info.options, std::move(facts));
-    v->pending->wait_until(info.options.background ? Clock::time_point::min() : end);
+    v->pending = pipeline::start_compile(std::move(traced.graph), info.options, std::move(facts), end);
     v->take_compiled();
     return v;
   }
@@ -194,8 +194,7 @@ std::shared_ptr<FunctionVariant> make_variant(const FunctionInfo& info, const de
                                               const std::string& key, uint64_t context,
                                               const FunctionVariantList& before,
                                               const detail::Function::Program& program) {
-  const int64_t ms = deadline_ms(info.options);
-  const auto end = ms < 0 ? Clock::time_point::max() : Clock::now() + std::chrono::milliseconds(ms);
+  const Clock::time_point end = end_after(static_cast<double>(deadline_ms(info.options)) / 1e3);
   return Maker{info, call, key, context, program, end}.make(before);
 }
 

@@ -6,7 +6,7 @@ namespace vesta::loops {
 
 namespace {
 
-constexpr int64_t kScaledSizes = 16;  // divides sizes of _scaled_mm
+constexpr int64_t kScaledSizes = 16;  // _scaled_mm takes multiples of it as sizes
 
 const Value* value_or_null(const graph::Arg& a) {
   auto* const* v = std::get_if<Value*>(&a);

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/stopwatch.h"
+
 namespace vesta::capture {
 
 // Made for each compiled call. Calls inside of the first one on the thread's stack add to its time.
@@ -22,8 +24,8 @@ class CompileTime {
 
   // Until when a compile that begins now may take, if one call may wait for so many milliseconds; negative: for ever.
   Clock::time_point end(int64_t deadline_ms) const {
-    if (deadline_ms < 0) return Clock::time_point::max();
-    return Clock::now() + std::chrono::milliseconds(deadline_ms) - outermost->spent_;
+    const Clock::time_point end = end_after(static_cast<double>(deadline_ms) / 1e3);
+    return deadline_ms < 0 ? end : end - outermost->spent_;
   }
   // A compile began then and has ended.
   void add_since(Clock::time_point begin) { outermost->spent_ += Clock::now() - begin; }

@@ -68,8 +68,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
     set_compiled(out, std::move(result));
   } else {
     const py::gil_scoped_release release;
-    out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts));
-    out.pending->wait_until(options.background ? pipeline::Background::Clock::time_point::min() : end);
+    out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
   }
   if (!traced.tape && !finish_compile(out)) return out;
   if (traced.tape) {
