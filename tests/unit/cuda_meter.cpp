@@ -47,6 +47,17 @@ TEST(Meter, WhatTheDriverRefuses) {
   EXPECT_FALSE(std::isinf((*us)[1]));
 }
 
+// What a launch asks for and what the code declares may be more than a kernel gets without asking.
+TEST(Meter, SharedMemory) {
+  const Object objects[] = {code("a"), code("b"), code("c")};
+  const auto meter = make_meter(0, kCache);
+  const TimedKernel kernels[] = {
+      {objects, {3, 128, 40 << 10}, 5}, {&objects[1], {3, 128, 48 << 10}, 5}, {&objects[2], {3, 128, 200 << 10}, 5}};
+  const auto us = meter->measure(trial(64), kernels);
+  ASSERT_TRUE(us);
+  for (const double t : *us) EXPECT_FALSE(std::isinf(t));
+}
+
 TEST(Meter, Memory) {
   const Object object = code("a");
   const TimedKernel kernel{&object, {3, 128, 0}, 5};

@@ -18,8 +18,10 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-constexpr size_t kFree = 1 << 20;  // bytes of memory
-constexpr unsigned kRefused = 96;  // threads of a block
+constexpr size_t kFree = 1 << 20;                                    // bytes of memory
+constexpr unsigned kRefused = 96;                                    // threads of a block
+constexpr unsigned kDeclaredShared = 1088, kGivenShared = 48 << 10;  // bytes of a block
+constexpr int kMostSharedBytes = 8;                                  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int kOutOfMemory = 2, kInvalid = 1, kOutOfResources = 701;
 
 struct Launch {
@@ -36,6 +38,7 @@ struct Stream {
 
 double now_us = 0;
 std::map<unsigned char*, size_t> allocated;
+std::map<void*, unsigned> allowed_shared;  // of a kernel
 
 void run(const Launch& l) {
   now_us += l.threads;
@@ -69,15 +72,19 @@ int cuLibraryLoadData(void** library, const void*, int*, void**, unsigned, int*,
 int cuLibraryUnload(void*) { return 0; }
 int cuLibraryGetKernel(void** kernel, void* library, const char*) { return *kernel = library, 0; }
 int cuCtxGetDevice(int* d) { return *d = 0, 0; }
-int cuKernelSetAttribute(int, int, void*, int) { return 0; }
+int cuKernelSetAttribute(int attribute, int value, void* kernel, int) {
+  if (attribute == kMostSharedBytes) allowed_shared[kernel] = static_cast<unsigned>(value);
+  return 0;
+}
 int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kFree, 0; }
 int cuGetErrorString(int, const char** text) { return *text = "an error of the tests", 0; }
 int cuFuncSetAttribute(void*, int, int) { return 0; }
 
 // Two pointers, a size (7) and the work items (5).
-int cuLaunchKernel(void*, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned,
-                   void* stream, void** arguments, void**) {
+int cuLaunchKernel(void* kernel, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
+                   unsigned shared, void* stream, void** arguments, void**) {
   require(blocks == 3 && y == 1 && z == 1, "another grid");
+  if (shared + kDeclaredShared > kGivenShared && allowed_shared[kernel] < shared) return kInvalid;
   if (threads == kRefused) return kOutOfResources;
   Launch l{threads, {}};
   for (int i = 0; i < 2; ++i)

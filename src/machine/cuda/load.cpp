@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/target.h"
 #include "machine/cuda/code.h"
 #include "machine/cuda/driver.h"
 #include "machine/cuda/retired.h"
@@ -30,7 +31,9 @@ class Loaded final : public DeviceKernel {
   bool waits() const override { return waits_; }
 
  private:
-  static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more must be allowed it, on each device
+  // Together with what the code declares, a block gets 48 KiB. A kernel that needs more must be allowed it, on each
+  // device.
+  static constexpr unsigned kGivenShared = (48 << 10) - kOwnShared;
 
   void allow(unsigned bytes) const {
     const int device = driver_.current_device();
