@@ -23,8 +23,8 @@ struct VESTA_API Options {
   // "fast" keeps fp32 between fused half-precision operators; "eager" rounds wherever eager rounds.
   std::string numerics = "fast";
   // How many milliseconds one call waits for compiles, of all its parts together; -1: no bound. A call whose time is up
-  // runs eager. A compile that has a graph ends in the background then, and later calls use it. A trace is given up,
-  // and later calls try again a few times. Compiles of gradients and for GPUs are waited for.
+  // runs eager. A compile that has a graph ends in the background then, and later calls use it. A trace is given up;
+  // in Python, later calls try again a few times. Compiles of gradients or with autotune_seconds are waited for.
   int64_t deadline_ms = 10'000;
   // No call waits for a compile that has a graph: it runs eager until the compile has ended in the background.
   bool background = false;

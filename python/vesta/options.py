@@ -10,7 +10,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``deadline_ms`` (int; 10000)
     How many milliseconds one call waits for compiles, of all its parts together. A call whose time is up runs eager. A
     compile that has a graph ends in the background, and later calls use it. A trace is given up, and later calls try
-    again a few times. -1: no bound. Calls always wait for compiles of gradients and for GPUs.
+    again a few times. -1: no bound. Calls always wait for compiles of gradients, and for compiles with
+    ``autotune_seconds`` on a GPU.
     Without this option, ``VESTA_DEADLINE_MS`` in the environment.
 ``background`` (bool; False)
     True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <set>
@@ -11,6 +12,8 @@
 
 #include "base/stopwatch.h"
 #include "graph/device.h"
+#include "machine/cuda/graph.h"
+#include "machine/load.h"
 
 namespace vesta::pipeline {
 
@@ -135,13 +138,16 @@ Result Background::take() {
 
 std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
                                           Background::Clock::time_point end) {
-  const bool is_waited_for = graph::first_device(*graph, DeviceType::CUDA).has_value();
+  const std::optional<Device> gpu = graph::first_device(*graph, DeviceType::CUDA);
+  const bool measures = gpu && options.autotune_seconds > 0;  // the program must not run meanwhile
   // std::function copies what it holds.
   auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
-  Background::Work work = [shared, options](const CancelToken& cancel) {
+  Background::Work work = [shared, options, gpu](const CancelToken& cancel) {
+    std::optional<machine::RelaxedThread> relaxed;  // the program's threads may capture a graph
+    if (gpu) relaxed.emplace(), machine::prepare_thread(std::max<int>(0, gpu->index));
     return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
   };
-  if (is_waited_for) return Background::finished(std::move(work));
+  if (measures) return Background::finished(std::move(work));
   std::shared_ptr<Background> started = Background::start(std::move(work));
   if (!options.background) started->wait_until(end);
   return started;

@@ -55,6 +55,11 @@ def methods(cls: type) -> dict[str, Any]:
     return {name: f for name, f in own.items() if isinstance(f, METHODS) and name != "__new__"}
 
 
+@torch.library.custom_op("vesta_known::of_library", mutates_args=())
+def of_library(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
 def test_every_row_resolves() -> None:
     rows = table().known_functions()
     assert len(rows) > 1000
@@ -140,6 +145,8 @@ def test_operators_on_tensors() -> None:
         (re.compile("a").match, "reads"),
         (vars(torch.Tensor.__base__)["shape"], "tensors"),
         (vars(torch.Tensor.__base__)["_base"], "refused"),
+        (torch.ops.aten.add.Tensor._op, "tensors"),
+        (of_library._opoverload._op, "tensors"),
     ],
 )
 def test_effect(function: Any, effect: str) -> None:

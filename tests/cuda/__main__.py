@@ -21,9 +21,10 @@ from pathlib import Path
 import torch
 
 from tests.cuda import (
+    deadlines,  # noqa: F401 (more traps)
     models,
     operators,
-    processes,  # noqa: F401 (more traps)
+    processes,  # noqa: F401
     products,  # noqa: F401
     programs,
     recorded,  # noqa: F401
@@ -64,7 +65,8 @@ def run_traps(notes: list[str]) -> tuple[int, list[str]]:
         command = [
             sys.executable,
             "-c",
-            f"from tests.cuda import processes, products, recorded, traps, tuned, two_gpus; traps.run({name!r})",
+            "from tests.cuda import deadlines, processes, products, recorded, traps, tuned, two_gpus; "
+            f"traps.run({name!r})",
         ]
         try:
             done = subprocess.run(

@@ -65,6 +65,10 @@ class Rows {
         });
       for (const FunctionRow& row : family.functions) functions(row);
     }
+    for (const ClassRow& row : operator_classes())
+      each_class(row, [&](const std::string& name, const Object& type) {
+        add(row.module + ("." + name), "tensors", is_here(row.versions), bool(type));
+      });
     const std::vector<Object> classes = classes_with_rows();
     for (const FunctionRow& row : special_methods())
       each_name(row.names, [&](std::string_view name) {

@@ -76,5 +76,8 @@ struct OperatorHome {
 };
 std::span<const OperatorHome> operator_homes();
 bool is_operator_on_tensors(std::string_view name);
+// Classes whose objects call an operator of torch.library through the dispatcher's keys, as C functions of torch._ops
+// do.
+std::span<const ClassRow> operator_classes();
 
 }  // namespace vesta::capture

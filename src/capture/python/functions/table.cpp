@@ -1,4 +1,5 @@
 // The table of C functions: all rows, found by pointer.
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -25,6 +26,8 @@ class Table {
       if (PyObject* module = imported_module(home.module))
         homes_.push_back(*home.object ? evaluate(module, home.object) : Object::share(module));
     std::erase_if(homes_, [](const Object& home) { return !home; });
+    for (const ClassRow& row : operator_classes())
+      if (is_here(row.versions)) operator_classes_.push_back(evaluate(imported_module(row.module), row.classes));
     new_method_ = key_of(c_function_of(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__").get());
   }
   const Callable* find(PyObject* function) {
@@ -38,6 +41,10 @@ class Table {
   bool has(PyTypeObject* type) {
     if (!known_.contains(type) && type->tp_iter && !is_python_class(type)) add_iterables();
     return known_.contains(type);
+  }
+  bool is_operator_class(PyTypeObject* type) const {
+    return std::any_of(operator_classes_.begin(), operator_classes_.end(),
+                       [&](const Object& c) { return c.get() == reinterpret_cast<PyObject*>(type); });
   }
   // What makes an object of a class, whichever the class: __new__ of all classes of C is one function.
   bool is_new_method(PyObject* function) const { return key_of(function) == new_method_; }
@@ -98,6 +105,7 @@ class Table {
   std::unordered_multimap<std::string_view, const FunctionRow*> rows_;
   std::unordered_map<std::string_view, const FunctionRow*> special_;
   std::vector<Object> homes_;  // of operators on tensors
+  std::vector<Object> operator_classes_;
   std::unordered_map<const void*, Callable> known_;
   std::vector<Object> kept_;  // so that no other object gets the address of a key
   const void* new_method_ = nullptr;
@@ -120,7 +128,7 @@ std::span<const Family> families() {
 bool is_known_class(PyTypeObject* type) { return table().has(type); }
 
 bool is_torch_operator(PyObject* f) {
-  if (!PyCFunction_Check(f)) return false;
+  if (!PyCFunction_Check(f)) return table().is_operator_class(Py_TYPE(f));
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(f)->m_module;
   const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   if (!name) return PyErr_Clear(), false;

@@ -88,6 +88,14 @@ Family torch_operators() { return {{}, kFunctions}; }
 
 std::span<const OperatorHome> operator_homes() { return kHomes; }
 
+// Its objects find a kernel in Python by themselves, with the keys that the dispatcher would use; a kernel in C++, such
+// as a trace's, is called through the dispatcher (torch/_ops.py, "PyObject Dispatcher"). The class has no other name.
+constexpr ClassRow kOperatorClasses[] = {
+    {"torch._C", "type(_dispatch_make_pyobj_dispatch_fns(_dispatch_find_schema_or_throw('aten::relu',''),len,len)[0])",
+     since_torch(15)},
+};
+std::span<const ClassRow> operator_classes() { return kOperatorClasses; }
+
 bool is_operator_on_tensors(std::string_view name) {
   // TorchScript's operators are found by their names, as the dispatcher's are not. They have all of these.
   const auto overloads = torch::jit::getAllOperatorsFor(c10::Symbol::aten(std::string(name)));
