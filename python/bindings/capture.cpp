@@ -103,6 +103,11 @@ void add_capture(py::module_& m) {
       .def_readonly("aside", &CaptureReport::aside)
       .def_readonly("hits", &CaptureReport::hits)
       .def_readonly("misses", &CaptureReport::misses);
+  py::class_<capture::WarmUp>(m, "WarmUp")
+      .def_readonly("ready", &capture::WarmUp::ready)
+      .def_readonly("is_new", &capture::WarmUp::is_new)
+      .def_readonly("eager", &capture::WarmUp::eager)
+      .def_readonly("stop", &capture::WarmUp::stop);
   // torch imports its classes of symbolic numbers at the first question. That import must not happen in a trace, where
   // it fails if the error of an operator is set, so it happens here.
   capture::is_symbolic(Py_None);
@@ -135,7 +140,17 @@ void add_capture(py::module_& m) {
   const py::object wait(py::cpp_function(
       [](const py::object& self, double seconds) { return capture::captured_of(self.ptr()).wait(end_after(seconds)); },
       py::name("wait"), py::is_method(m.attr("CapturedFunction")), py::arg("seconds") = -1.0));
-  for (const auto& [name, method] : {std::pair("report", report), std::pair("wait", wait)})
+  const py::object warm_up(py::cpp_function(
+      [](const py::object& self, const py::tuple& args, const py::dict& keywords, double seconds) {
+        capture::WarmUp out;
+        out.end = end_after(seconds);
+        if (!capture::warm_up(self.ptr(), args.ptr(), keywords.ptr(), out)) throw py::error_already_set();
+        return out;
+      },
+      py::name("warm_up"), py::is_method(m.attr("CapturedFunction")), py::arg("args"), py::arg("keywords"),
+      py::arg("seconds")));
+  for (const auto& [name, method] :
+       {std::pair("report", report), std::pair("wait", wait), std::pair("warm_up", warm_up)})
     if (PyDict_SetItemString(type->tp_dict, name, method.ptr()) < 0) throw py::error_already_set();
   PyType_Modified(type);
 }

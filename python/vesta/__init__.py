@@ -24,6 +24,7 @@ from vesta.misses import Miss
 from vesta.options import OPTION_NAMES, make_options
 from vesta.saving import Loaded, Saved, load, save
 from vesta.waiting import wait
+from vesta.warming import Warmed, warm
 from vesta.why_miss import why_miss
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Loaded",
     "Miss",
     "Saved",
+    "Warmed",
     "__version__",
     "compile",
     "disable",
@@ -46,5 +48,6 @@ __all__ = [
     "save",
     "trace_and_compile",
     "wait",
+    "warm",
     "why_miss",
 ]

@@ -50,7 +50,12 @@ PyObject* Captured::run_with_captured_calls(PyThreadState* t, Frame* f, Gain* ga
   return evaluate(t, f, 0, operations);
 }
 
-PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
+PyObject* Captured::warm(PyThreadState* t, Frame* f, WarmUp& out) {
+  Gain gain;
+  return enter(t, f, &gain, &out);
+}
+
+PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up) {
   PyCodeObject* code = code_of(f);
   std::optional<Break> why = why_never(t, code);
   if (!why && checked_code_.get() != reinterpret_cast<PyObject*>(code)) {
@@ -65,11 +70,15 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
       fullgraph ? refuse_break(reason, user_line(code, 0)) : refuse_eager(reason, user_line(code, 0));
       return throw_at(t, f, 0);
     }
+    if (warm_up) {
+      warm_up->eager = reason.text;
+      return end_warm_up(t, f, 0);
+    }
     fall_back(reason.text);
     return evaluate_by_cpython(t, f, 0);
   }
   if (Py_EnterRecursiveCall(" in a compiled function") != 0) return throw_at(t, f, 0);
-  PyObject* result = SegmentedCall(*this, t, f, gain).run();
+  PyObject* result = SegmentedCall(*this, t, f, gain, warm_up).run();
   Py_LeaveRecursiveCall();
   return result;
 }

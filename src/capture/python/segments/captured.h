@@ -20,7 +20,8 @@ class Captured final : public CapturedCallable {
   Captured(Object wrapped, Options options, std::string name, bool fullgraph)
       : CapturedCallable(std::move(wrapped), std::move(name)), options(std::move(options)), fullgraph(fullgraph) {}
 
-  PyObject* enter(PyThreadState* t, Frame* f, Gain* gain) override;
+  PyObject* enter(PyThreadState* t, Frame* f, Gain* gain) override { return enter(t, f, gain, nullptr); }
+  PyObject* warm(PyThreadState* t, Frame* f, WarmUp& out) override;
   // Runs the frame as it is; the Python functions that it calls are captured.
   PyObject* run_with_captured_calls(PyThreadState* t, Frame* f, Gain* gain);
   void reset() override;
@@ -41,6 +42,8 @@ class Captured final : public CapturedCallable {
   int64_t hits = 0, misses = 0;
 
  private:
+  PyObject* enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
+
   Object checked_code_;  // the last code that is not a compiler's
   std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
   const std::shared_ptr<Segment>* last_ = nullptr;  // in segments_: what segment() returned last

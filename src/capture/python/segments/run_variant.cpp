@@ -61,7 +61,12 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
         why.where = user_line(g.asked_in, g.position);
     return false;
   }
-  if (v.graph.pending && !take_compiled(v, ready)) return false;
+  if (v.graph.pending && ready.checked_at) wait_for_compile(v.graph, *ready.checked_at);
+  if (v.graph.pending && !take_compiled(v, ready)) {
+    if (!ready.checked_at || ready.not_compiled) return false;
+    ready.failed.clear();  // the compile goes on, and what its inputs must be is not known yet
+    return true;
+  }
   auto reg = [&](int source) { return registers[source]; };
   std::vector<int64_t>& integers = registers.integers;
   std::vector<Object> numbers;
@@ -74,6 +79,8 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
     if (overflow || integers.back() > kMost || integers.back() < -kMost)
       return why.guard = "an integer is very large", false;
   }
+  if (ready.checked_at)
+    return !v.graph.executable || accepts(v.graph, v.require_grad, registers.tensors, integers, &why.guard);
   // Other threads run during the graph, and may drop what the epilogue needs.
   ready.held.clear();
   for (const int source : v.epilogue.needed) ready.held.push_back(Object::share(reg(source)));

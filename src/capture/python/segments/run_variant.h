@@ -2,7 +2,9 @@
 // Between the two steps nothing that the program can see has changed.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,8 @@ namespace vesta::capture {
 
 // A variant whose guards held, with what its graph gave.
 struct Ready {
+  // If set, nothing is run: guards and inputs are checked, after the variant's compile has ended or this time is up.
+  std::optional<std::chrono::steady_clock::time_point> checked_at;
   std::shared_ptr<Variant> variant;
   std::vector<Object> outputs;
   std::string failed;             // if set: why the graph could not run; nothing was written

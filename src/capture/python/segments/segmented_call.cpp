@@ -19,9 +19,21 @@ namespace {
 
 constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
 
+void count_gain(const Variant& v, Gain& gain) {
+  gain.entered = true;
+  gain.frames += v.frames;
+  if (!v.graph.executable) return;
+  gain.kernels += static_cast<int64_t>(v.graph.report.kernels.size());
+  gain.operators += v.graph.report.ops_extern;
+}
+
 }  // namespace
 
 PyObject* SegmentedCall::go_on_eagerly(const std::string& reason) {
+  if (warm_up_) {
+    warm_up_->eager = reason;
+    return end_warm_up(thread_, frame_, position_);
+  }
   gain_->passing = true;
   captured_.fall_back(reason);
   return fresh_ ? evaluate_by_cpython(thread_, frame_, 0) : resume(thread_, frame_, position_);
@@ -121,8 +133,8 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
 
 bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before) {
   const auto begin = CompileTime::Clock::now();
-  const SegmentCapture made = capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph,
-                                              compile_time_.end(captured_.options.deadline_ms), lost_);
+  const auto end = warm_up_ ? warm_up_->end : compile_time_.end(captured_.options.deadline_ms);
+  const SegmentCapture made = capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph, end, lost_);
   compile_time_.add_since(begin);
   // The exception is the program's: it is no failure of Vesta's to find a graph.
   if (!made.raises.empty()) return left(go_on_eagerly(made.raises));
@@ -144,6 +156,7 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
     captured_.recompiles.push_back(why);
   }
   s.variants.insert(s.variants.begin(), v);
+  if (warm_up_) warm_up_->is_new = true;
   CaptureDifference unserved;
   if (find(s, ready, unserved)) return true;
   if (PyErr_Occurred()) return left(throw_at(thread_, frame_, position_));
@@ -153,14 +166,6 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   }
   if (ready.refused) s.skipped = reason_for(Break::RunFailed, ready.failed);
   return left(leave_failed(s, ready));
-}
-
-void SegmentedCall::count_gain(const Variant& v) {
-  gain_->entered = true;
-  gain_->frames += v.frames;
-  if (!v.graph.executable) return;
-  gain_->kernels += static_cast<int64_t>(v.graph.report.kernels.size());
-  gain_->operators += v.graph.report.ops_extern;
 }
 
 bool SegmentedCall::give_warnings(Ready& ready) {
@@ -195,10 +200,16 @@ PyObject* SegmentedCall::run() {
     if (!s->skipped.empty()) return leave_skipped(*s);
     {
       Ready ready;
+      if (warm_up_) ready.checked_at = warm_up_->end;
       if (!prepare(*s, ready)) return left_;
       const std::shared_ptr<Variant> v = ready.variant;
       const Epilogue& end = v->epilogue;
-      count_gain(*v);
+      if (warm_up_) {
+        warm_up_->ready = true;
+        if (end.kind == Epilogue::Kind::Break) warm_up_->stop = v->report.stop;
+        return end_warm_up(thread_, frame_, position_);
+      }
+      count_gain(*v, *gain_);
       PyObject* result = nullptr;
       if (!give_warnings(ready) || !leave_segment(frame_, ready, &result)) return throw_at(thread_, frame_, position_);
       if (end.kind == Epilogue::Kind::Return) return finish(thread_, frame_, result, end.position);

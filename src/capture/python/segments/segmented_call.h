@@ -15,8 +15,9 @@ namespace vesta::capture {
 
 class SegmentedCall {
  public:
-  SegmentedCall(Captured& captured, PyThreadState* t, Frame* f, Gain* gain)
-      : captured_(captured), thread_(t), frame_(f), gain_(gain) {}
+  // `warm_up`: if not nullptr, the call compiles its first segment and ends before it (warm_up.h).
+  SegmentedCall(Captured& captured, PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up)
+      : captured_(captured), thread_(t), frame_(f), gain_(gain), warm_up_(warm_up) {}
   // Runs the frame to its end; returns what an evaluation hook must return.
   PyObject* run();
 
@@ -33,7 +34,6 @@ class SegmentedCall {
   // A variant that serves this frame, its graph run. False: `why` is the difference to the last hit.
   bool find(Segment& s, Ready& ready, CaptureDifference& why);
   bool drop_passing(Segment& s, CaptureRecompile& why);
-  void count_gain(const Variant& v);
   bool give_warnings(Ready& ready);
   bool execute_break();
 
@@ -41,6 +41,7 @@ class SegmentedCall {
   PyThreadState* const thread_;
   Frame* const frame_;
   Gain* const gain_;
+  WarmUp* const warm_up_;
   CompileTime compile_time_;
   int position_ = 0, idle_ = 0;
   bool fresh_ = true;  // no instruction of the frame has been executed

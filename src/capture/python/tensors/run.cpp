@@ -145,30 +145,47 @@ void watch_parameters(const CompiledGraph& compiled, std::span<PyObject* const> 
     compiled.parameters.add(tensors[static_cast<size_t>(i)]);
 }
 
+bool accepts(const CompiledGraph& compiled, const std::vector<bool>& require_grad, runtime::CallInputs& in,
+             runtime::Addresses& addresses, std::string* why) {
+  if (compiled.in_grad_mode || compiled.differentiable) {
+    for (size_t i = 0; i < in.arguments.size(); ++i) {
+      if (in.arguments[i].unsafeGetTensorImpl()->requires_grad() == require_grad[i]) continue;
+      if (why) *why = "whether gradients are recorded for an input changed";
+      return false;
+    }
+  }
+  if (!compiled.executable->accepts(in, why, &addresses)) return false;
+  in.addresses = {addresses.data(), addresses.size()};
+  return true;
+}
+
+bool is_missing(std::span<PyObject* const> tensors, std::string* why) {
+  const bool missing = std::find(tensors.begin(), tensors.end(), nullptr) != tensors.end();
+  if (missing && why) *why = "an input is missing";
+  return missing;
+}
+
 }  // namespace
+
+bool accepts(const CompiledGraph& graph, const std::vector<bool>& require_grad, std::span<PyObject* const> tensors,
+             std::span<const int64_t> integers, std::string* why) {
+  if (is_missing(tensors, why)) return false;
+  Lists lists;
+  const Borrowed arguments(tensors, lists.tensors);
+  runtime::CallInputs in{arguments.all(), {}, integers};
+  return accepts(graph, require_grad, in, lists.addresses, why);
+}
 
 GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
                    std::string* why) {
-  if (std::find(tensors.begin(), tensors.end(), nullptr) != tensors.end()) {
-    if (why) *why = "an input is missing";
-    return GraphRun::Rejected;
-  }
+  if (is_missing(tensors, why)) return GraphRun::Rejected;
   Lists lists;
   const Borrowed arguments(tensors, lists.tensors);
   const runtime::Executable& graph = *compiled.executable;
   PyObject* differentiable = compiled.differentiable.get();
-  if (compiled.in_grad_mode || differentiable) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (arguments[i].unsafeGetTensorImpl()->requires_grad() == require_grad[i]) continue;
-      if (why) *why = "whether gradients are recorded for an input changed";
-      return GraphRun::Rejected;
-    }
-  }
   runtime::CallInputs in{arguments.all(), {}, integers};
-  runtime::Addresses& addresses = lists.addresses;
-  if (!graph.accepts(in, why, &addresses)) return GraphRun::Rejected;
-  in.addresses = {addresses.data(), addresses.size()};
+  if (!accepts(compiled, require_grad, in, lists.addresses, why)) return GraphRun::Rejected;
   if (differentiable) return run_differentiable(compiled, arguments.all(), tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {

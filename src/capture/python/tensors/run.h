@@ -25,6 +25,9 @@ enum class GraphRun {
   Refused,   // Vesta cannot run it, now and later; eager can: see `why`
   Raised,    // a Python error is set, and eager must not run the program once more
 };
+// Whether the graph was made for these inputs; if not, `why`. `require_grad`: as for run_graph().
+bool accepts(const CompiledGraph& graph, const std::vector<bool>& require_grad, std::span<PyObject* const> tensors,
+             std::span<const int64_t> integers, std::string* why);
 // Appends the outputs. Releases the GIL. `require_grad`: by input, if an operator was recorded in gradient mode.
 GraphRun run_graph(const CompiledGraph& graph, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,

@@ -8,6 +8,7 @@
 #include "capture/python/hook/hook.h"
 #include "capture/python/object.h"
 #include "capture/python/wrapper/step_aside.h"
+#include "capture/python/wrapper/warm_up.h"
 
 namespace vesta::capture {
 
@@ -19,6 +20,8 @@ class CapturedCallable {
 
   // Runs the first frame of a compiled call, as an evaluation hook does. Adds to `gain` what the call had from it.
   virtual PyObject* enter(PyThreadState* t, Frame* f, Gain* gain) = 0;
+  // Compiles what such a call needs, runs nothing of it and ends the frame by end_warm_up().
+  virtual PyObject* warm(PyThreadState* t, Frame* f, WarmUp& out) = 0;
   // Forgets every compiled variant and all counts.
   virtual void reset() = 0;
   // For Python's garbage collector.

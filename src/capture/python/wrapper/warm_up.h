@@ -1,0 +1,30 @@
+// vesta.warm: a call that compiles what a call with its arguments needs, up to the first graph break, and ends before
+// it runs any of it. The program's code is traced, and none of it is executed.
+#pragma once
+
+#include <Python.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "capture/python/frame/frame.h"
+#include "vesta/capture_report.h"
+
+namespace vesta::capture {
+
+struct WarmUp {
+  std::chrono::steady_clock::time_point end;  // until then it waits for compiles
+  bool ready = false;                         // compiled code serves the call, or its compile goes on in the background
+  bool is_new = false;                        // the code was compiled for this call
+  std::string eager;                          // without `ready`: why the call runs eager
+  std::optional<CaptureBreak> stop;  // where the compiled code ends before the call does; the rest is not compiled yet
+};
+
+// False with an error set: the call raises it, or the callable is no Python code.
+bool warm_up(PyObject* captured_function, PyObject* args, PyObject* keywords, WarmUp& out);
+
+// Ends the frame of such a call before its instruction at `position`; what an evaluation hook must return.
+PyObject* end_warm_up(PyThreadState* t, Frame* f, int position);
+
+}  // namespace vesta::capture
