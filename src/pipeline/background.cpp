@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/events.h"
 #include "base/stopwatch.h"
 #include "graph/device.h"
 
@@ -49,6 +50,7 @@ class CompileThreads {
 
  private:
   void serve() {
+    pthread_setname_np(pthread_self(), "vesta compile");
     std::unique_lock lock(mutex_);
     for (;;) {
       ++idle_;
@@ -138,7 +140,8 @@ std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, c
   const bool is_waited_for = graph::first_device(*graph, DeviceType::CUDA).has_value();
   // std::function copies what it holds.
   auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
-  Background::Work work = [shared, options](const CancelToken& cancel) {
+  Background::Work work = [shared, options, ids = events::current()](const CancelToken& cancel) {
+    const events::Within within(ids);
     return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
   };
   if (is_waited_for) return Background::finished(std::move(work));

@@ -38,7 +38,7 @@ class Captured final : public CapturedCallable {
   const Options options;
   const bool fullgraph;
   std::vector<CaptureRecompile> recompiles;
-  int64_t hits = 0, misses = 0;
+  totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
 
  private:
   Object checked_code_;  // the last code that is not a compiler's

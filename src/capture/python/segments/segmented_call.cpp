@@ -6,10 +6,13 @@
 #include <iterator>
 #include <utility>
 
+#include "base/events.h"
 #include "capture/entry/eager_calls.h"
+#include "capture/entry/frame_events.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/capture_segment.h"
+#include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/wrapper/stance.h"
@@ -18,6 +21,23 @@ namespace vesta::capture {
 namespace {
 
 constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
+
+void describe(events::Event& run, Frame* f, Segment& s, Variant& v) {
+  run.name = place_name(code_of(f), s.position);
+  run.ids.segment = events::id_of(s.id);
+  run.ids.variant = events::id_of(v.id);
+}
+
+void record_recompile(const CaptureRecompile& why, Segment& s, Variant& v) {
+  events::Ids ids = events::current();
+  ids.segment = events::id_of(s.id);
+  ids.variant = events::id_of(v.id);
+  const events::Within within(ids);
+  // The guard of a graph says in one text what it was and what it is.
+  const bool has_values = !why.was.empty() || !why.now.empty();
+  events::record(events::Type::Recompile, why.guard,
+                 has_values ? fmt::format("{} became {}", why.was, why.now) : std::string());
+}
 
 }  // namespace
 
@@ -58,6 +78,7 @@ bool SegmentedCall::left(PyObject* result) {
 }
 
 bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
+  events::Span span(events::Type::Run);
   const TorchState state = torch_state();
   // By index and by copy: while the graph runs, a call of another thread may change the list.
   for (size_t i = 0; i < s.variants.size(); ++i) {
@@ -70,13 +91,15 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     if (run_variant(*v, frame_, ready, found)) {
       ++v->report.hits;
       ready.variant = v;
+      if (events::Event* const e = span.event()) describe(*e, frame_, s, *v);
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);
       if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
       return true;
     }
-    if (PyErr_Occurred() || !ready.failed.empty()) return false;
+    if (PyErr_Occurred() || !ready.failed.empty()) return span.drop(), false;
     if (why.guard.empty()) why = found;
   }
+  span.drop();
   return false;
 }
 
@@ -142,7 +165,13 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
     why.segment = user_line(code_of(frame_), position_);
     why.ms = v->report.total_ms;
     captured_.recompiles.push_back(why);
+    totals::of(totals::Count::Recompiles).add();
+    if (events::is_on()) record_recompile(why, s, *v);
+  } else {
+    totals::of(totals::Count::Segments).add();
+    if (fresh_) totals::of(totals::Count::Frames).add();
   }
+  totals::of(totals::Count::Variants).add();
   s.variants.insert(s.variants.begin(), v);
   CaptureDifference unserved;
   if (find(s, ready, unserved)) return true;
@@ -187,6 +216,7 @@ bool SegmentedCall::execute_break() {
 }
 
 PyObject* SegmentedCall::run() {
+  const FrameEvents scope(captured_.name(), [this] { return place_name(code_of(frame_), 0); });
   for (;;) {
     const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
     // The instruction at a break may have entered a mode.

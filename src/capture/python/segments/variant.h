@@ -33,6 +33,7 @@ struct Variant {
   std::vector<bool> require_grad;  // by input, where gradients are recorded
   std::vector<int> integers;       // registers of the graph's integer inputs
   CaptureVariant report;
+  int64_t id = 0;                   // in events
   Reason stop;                      // why it ends where it does, if the epilogue is a break
   std::map<int, int64_t> failures;  // how often each guard failed, by its index
   int frames = 0;                   // of Python functions that the trace went through
@@ -51,6 +52,7 @@ struct Variant {
 struct Segment {
   Object code;  // keeps the code of its key alive
   int position = 0;
+  int64_t id = 0;                                  // in events
   std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
   int64_t gone = 0;                                // variants that were dropped because an object of theirs died
   ValueHistory history;
