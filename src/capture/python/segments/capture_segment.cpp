@@ -149,6 +149,7 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   TraceResult& r = *done;
   Variant& v = *r.variant;
   v.id = scope.variant();
+  v.name = place_name(code_of(f), segment.position);
   v.warnings = std::move(r.warnings);
   lost = warnings_without(lost, v.warnings);
   v.report.end = v.epilogue.kind == Epilogue::Kind::Return ? "return" : "break";

@@ -5,6 +5,7 @@
 #include "capture/python/epilogue/reconstruct.h"
 #include "capture/python/epilogue/writes.h"
 #include "capture/python/guards/guard_text.h"
+#include "capture/python/tensors/profiled.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tensors/tensors.h"
 
@@ -81,6 +82,7 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   if (!v.warnings.empty() && may_become_errors()) return ready.failed = "a warning may be an error", false;
   ready.warnings.clear();
   if (!v.graph.executable) return true;
+  const ProfiledRange range(v.name);
   const WarningsKept kept(ready.warnings);
   const GraphRun run = run_graph(v.graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
   ready.refused = run == GraphRun::Refused;

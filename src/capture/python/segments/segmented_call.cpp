@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
 
-void describe(events::Event& run, Frame* f, Segment& s, Variant& v) {
-  run.name = place_name(code_of(f), s.position);
+void describe(events::Event& run, Segment& s, Variant& v) {
+  run.name = v.name;
   run.ids.segment = events::id_of(s.id);
   run.ids.variant = events::id_of(v.id);
 }
@@ -91,7 +91,7 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     if (run_variant(*v, frame_, ready, found)) {
       ++v->report.hits;
       ready.variant = v;
-      if (events::Event* const e = span.event()) describe(*e, frame_, s, *v);
+      if (events::Event* const e = span.event()) describe(*e, s, *v);
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);
       if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
       return true;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "capture/python/epilogue/epilogue.h"
@@ -33,6 +34,7 @@ struct Variant {
   std::vector<bool> require_grad;  // by input, where gradients are recorded
   std::vector<int> integers;       // registers of the graph's integer inputs
   CaptureVariant report;
+  std::string name;                 // of its segment in events and profiles: "attend:12", function and line
   int64_t id = 0;                   // in events
   Reason stop;                      // why it ends where it does, if the epilogue is a break
   std::map<int, int64_t> failures;  // how often each guard failed, by its index
