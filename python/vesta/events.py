@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -109,9 +109,9 @@ class Events(Sequence[Event]):
 
     def __str__(self) -> str:
         recorded, dropped = self._take()
-        counts, us = Counter(e.type for e in recorded), Counter[str]()
+        counts, us = Counter(e.type for e in recorded), defaultdict[str, float](float)
         for e in recorded:
-            us[e.type] += e.us  # type: ignore[assignment]
+            us[e.type] += e.us
         lines = [f"{len(recorded)} events" + (f"; {dropped} older ones were dropped" if dropped else "")]
         lines += [f"  {kind:<10} {n:>8} {us[kind] / 1e3:>12.3f} ms" for kind, n in sorted(counts.items())]
         return "\n".join(lines)
@@ -161,7 +161,9 @@ def _trace_events(recorded: Sequence[Event]) -> list[dict[str, Any]]:
     for e in sorted(recorded, key=lambda e: (e.start_us, -e.us)):
         group = groups.setdefault((e.process, e.type in COMPILES), len(groups) + 1)
         threads[group, e.thread] = e.thread_name
-        joined = {k: v for k in ("call", "frame", "segment", "variant", "kernel", "entry", "detail") if (v := getattr(e, k))}
+        joined = {
+            k: v for k in ("call", "frame", "segment", "variant", "kernel", "entry", "detail") if (v := getattr(e, k))
+        }
         one = {"name": e.name, "cat": e.type, "pid": group, "tid": e.thread, "ts": e.start_us - origin, "args": joined}
         out.append(one | ({"ph": "X", "dur": e.us} if e.us else {"ph": "i", "s": "t"}))
     for (process, compiles), group in groups.items():

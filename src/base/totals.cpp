@@ -86,7 +86,7 @@ void reset_counts() {
 
 int64_t bytes(Memory memory) { return state().bytes[static_cast<size_t>(memory)].load(std::memory_order_relaxed); }
 
-void Held::set(int64_t bytes) {
+void KeptBytes::set(int64_t bytes) {
   if (bytes == bytes_) return;
   state().bytes[static_cast<size_t>(memory_)].fetch_add(bytes - bytes_, std::memory_order_relaxed);
   bytes_ = bytes;

@@ -88,11 +88,11 @@ void reset_counts();
 enum class Memory : uint8_t { Code, Arenas, PackedWeights };
 inline constexpr size_t kMemories = 3;
 int64_t bytes(Memory memory);
-class Held {
+class KeptBytes {
  public:
-  explicit Held(Memory memory, int64_t bytes = 0) : memory_(memory) { set(bytes); }
-  ~Held() { set(0); }
-  Held(const Held&) = delete;
+  explicit KeptBytes(Memory memory, int64_t bytes = 0) : memory_(memory) { set(bytes); }
+  ~KeptBytes() { set(0); }
+  KeptBytes(const KeptBytes&) = delete;
   void set(int64_t bytes);
 
  private:

@@ -63,7 +63,7 @@ class Pages {
 
   char* base_ = nullptr;
   size_t begin_[kGroups + 1] = {};
-  totals::Held held_{totals::Memory::Code};
+  totals::KeptBytes held_{totals::Memory::Code};
 };
 
 class ElfCode final : public Code {

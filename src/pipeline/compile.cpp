@@ -111,12 +111,12 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
   return objects;
 }
 
-// Which kernels a variant runs, whoever compiled them.
+// Which kernels a variant runs, those of the cache included.
 void record_kernels(const artifact::Artifact& a) {
   std::set<std::string_view> symbols;
   artifact::for_each_launch(a, [&](const artifact::Launch& l) {
     if (symbols.insert(l.object->symbol).second)
-      events::record(events::Type::Kernel, l.object->symbol, "loaded", l.object->symbol, l.object->symbol);
+      events::record(events::Type::Kernel, l.name, "loaded", l.object->symbol, l.object->symbol);
   });
 }
 

@@ -5,10 +5,12 @@
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/record_function.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "artifact/uses.h"
 #include "base/check.h"
@@ -135,6 +137,7 @@ void Runner::make(int buffer) {
 void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording) {
   program_ = &program;
   recording_ = recording;
+  profiled_ = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
   ws_.take(artifact_.buffers.size());
   if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
   if (!device_.is_cpu()) {
@@ -166,6 +169,8 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
   if (l.items == 0) return;
   void** args = ws_.launch_args.data();
   const artifact::Launch& launch = *step.launch;
+  std::optional<at::RecordFunction> range;
+  if (profiled_) range.emplace(at::RecordScope::FUNCTION).before(launch.name);
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     args[i] = static_cast<char*>(ws_.pointers[launch.buffers[i]]) + l.offsets[i];
   }

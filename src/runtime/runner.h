@@ -81,6 +81,7 @@ class Runner {
   const BoundProgram* program_ = nullptr;
   Recording* recording_ = nullptr;
   bool capturing_ = false;
+  bool profiled_ = false;  // by PyTorch's profiler, which shows each launch by its name
   std::vector<c10::Storage> passing_;
 };
 

@@ -16,7 +16,9 @@ struct Recording {
 };
 
 TEST(Events, NothingIsRecordedUnlessAskedFor) {
-  { const Recording empty; }
+  {
+    const Recording empty;
+  }
   EXPECT_FALSE(is_on());
   record(Type::Break, "print");
   Span span(Type::Run, "f");
@@ -31,7 +33,9 @@ TEST(Events, ASpanHasItsTimeAndTheIdsOfItsThread) {
     const Within within({.call = 1, .frame = 2, .segment = 3, .variant = 4});
     Span outer(Type::Capture, "f:1");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    { const StageClock stage("plan"); }
+    {
+      const StageClock stage("plan");
+    }
     record(Type::Kernel, "k0", "compiled", "symbol", "entry");
     Span dropped(Type::Run, "f:1");
     dropped.drop();

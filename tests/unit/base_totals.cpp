@@ -82,10 +82,10 @@ TEST(Totals, ThreadsMakeAndCount) {
   EXPECT_EQ(total.now(), 3 * kThreads * kTimes);
 }
 
-TEST(Totals, HeldBytesFollowTheObject) {
+TEST(Totals, BytesFollowTheObject) {
   const int64_t before = totals::bytes(totals::Memory::Code);
   {
-    totals::Held held(totals::Memory::Code, 100);
+    totals::KeptBytes held(totals::Memory::Code, 100);
     EXPECT_EQ(totals::bytes(totals::Memory::Code), before + 100);
     held.set(40);
     EXPECT_EQ(totals::bytes(totals::Memory::Code), before + 40);

@@ -50,7 +50,7 @@ class Loaded final : public DeviceKernel {
   std::shared_ptr<std::remove_pointer_t<CudaLibrary>> library_;
   const CudaKernel kernel_;
   const bool waits_;
-  const totals::Held held_;
+  const totals::KeptBytes held_;
 };
 
 }  // namespace
