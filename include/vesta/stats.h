@@ -1,4 +1,4 @@
-// What Vesta has done in this process, in one table.
+// What Vesta has done in this process, in one table. Link Vesta::vesta.
 //
 //   std::puts(to_string(vesta::stats()).c_str());
 //   std::string page = vesta::prometheus(vesta::stats());  // for a server's /metrics

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -41,7 +43,8 @@ const bool of_environment = [] {
   const char* path = std::getenv("VESTA_EVENTS");
   if (!path || !*path) return false;
   state().file = std::fopen(path, "ae");
-  if (!state().file) log::warn_once(fmt::format("VESTA_EVENTS: {} cannot be written", path));
+  if (!state().file)
+    log::warn_once(fmt::format("VESTA_EVENTS: events are not recorded: {}: {}", path, std::strerror(errno)));
   detail::on = state().file != nullptr;
   return true;
 }();

@@ -125,7 +125,7 @@ struct Function::Impl {
     auto next = std::make_shared<FunctionVariantList>(*list);
     if (!v->eager_reason.empty()) ++eager_variants;
     if (!list->empty()) {
-      totals::of(totals::Count::Recompiles).add();
+      if (v->eager_reason.empty()) totals::of(totals::Count::Recompiles).add();
       if (events::is_on()) events::record(events::Type::Recompile, info.name, why);
       recompiles.push_back(std::move(why));
     }
