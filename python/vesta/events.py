@@ -24,7 +24,7 @@ class Event:
     """One event. ``type`` says what happened, ``name`` to what.
 
     - ``call``: the outermost compiled call of a thread. ``frame``: a function's frame that runs through its segments.
-    - ``run``: the guards and the graph of a variant, if the guards held.
+    - ``run``: a variant's graph ran, because its guards held.
     - ``capture``: from a frame to a new variant. ``stage``: a stage of a compile, on the thread that runs it.
     - ``kernel``: ``detail`` says whether it was compiled, found in the process or in the store, or loaded.
     - ``entry``: an entry of the store; ``detail`` says whether it was found, missed or written.

@@ -15,7 +15,7 @@ namespace vesta::events {
 enum class Type : uint8_t {
   Call,       // the outermost compiled call of a thread
   Frame,      // a frame that runs through its segments
-  Run,        // a variant's guards and graph, if the guards held
+  Run,        // a variant's graph, whose guards held
   Capture,    // from a frame to a new variant
   Stage,      // of a compile, by name
   Kernel,     // compiled, or found
@@ -60,8 +60,6 @@ struct Recorded {
 Recorded recorded();  // so far
 
 int64_t new_id();
-// The id that an object keeps from its first event on.
-inline int64_t id_of(int64_t& id) { return id ? id : id = new_id(); }
 // What this thread works for now.
 Ids& current();
 // The thread works for these in a scope.

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "base/check.h"
@@ -201,7 +202,8 @@ void set_number_reader(NumberReader reader) { trace::set_number_reader(reader); 
 bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
   Impl& impl = *impl_;
   if (trace::is_tracing()) return false;  // another trace is active: the callable runs as part of it
-  const capture::FrameEvents scope(impl.info.name, [&] { return impl.info.name; });
+  std::optional<capture::FrameEvents> events;
+  if (events::is_on()) events.emplace(impl.info.name, impl.info.name);
   const uint64_t context = capture::context_key();
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) return impl.fall_back("an input has a forward-mode tangent");

@@ -2,17 +2,17 @@
 
 namespace vesta::capture {
 
-FrameEvents::Scope::Scope(const std::string& call_name, const std::string& frame_name) {
+FrameEvents::FrameEvents(const std::string& call, const std::string& frame) {
   events::Ids ids;
   ids.call = events::current().call;
   if (ids.call == 0) {
     ids.call = events::new_id();
-    within_call.emplace(ids);
-    call.emplace(events::Type::Call, call_name);
+    within_call_.emplace(ids);
+    call_.emplace(events::Type::Call, call);
   }
   ids.frame = events::new_id();
-  within_frame.emplace(ids);
-  frame.emplace(events::Type::Frame, frame_name);
+  within_frame_.emplace(ids);
+  frame_.emplace(events::Type::Frame, frame);
 }
 
 }  // namespace vesta::capture

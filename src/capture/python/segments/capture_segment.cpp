@@ -94,19 +94,21 @@ class Attempts {
 // The events of a capture belong to the variant that it makes.
 class CaptureEvents {
  public:
-  CaptureEvents(Frame* f, Segment& segment) {
-    if (!events::is_on()) return;
-    ids_ = events::current();
-    ids_.segment = events::id_of(segment.id);
-    ids_.variant = events::new_id();
-    within_.emplace(ids_);
-    span_.emplace(events::Type::Capture, place_name(code_of(f), segment.position));
+  CaptureEvents(Frame* f, Segment& segment) : ids_(ids_for(segment)), within_(ids_) {
+    if (events::is_on()) span_.emplace(events::Type::Capture, place_name(code_of(f), segment.position));
   }
-  int64_t variant() const { return ids_.variant; }
+  const events::Ids& ids() const { return ids_; }
 
  private:
-  events::Ids ids_;
-  std::optional<events::Within> within_;
+  static events::Ids ids_for(Segment& segment) {
+    events::Ids ids = events::current();
+    if (segment.id == 0) segment.id = events::new_id();
+    ids.segment = segment.id;
+    ids.variant = events::new_id();
+    return ids;
+  }
+  const events::Ids ids_;
+  const events::Within within_;
   std::optional<events::Span> span_;
 };
 
@@ -148,7 +150,8 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   }
   TraceResult& r = *done;
   Variant& v = *r.variant;
-  v.id = scope.variant();
+  v.id = scope.ids().variant;
+  v.segment = scope.ids().segment;
   v.name = place_name(code_of(f), segment.position);
   v.warnings = std::move(r.warnings);
   lost = warnings_without(lost, v.warnings);

@@ -22,16 +22,14 @@ namespace {
 
 constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
 
-void describe(events::Event& run, Segment& s, Variant& v) {
-  run.name = v.name;
-  run.ids.segment = events::id_of(s.id);
-  run.ids.variant = events::id_of(v.id);
+std::unique_ptr<FrameEvents> begin_frame(const Captured& captured, Frame* f) {
+  return std::make_unique<FrameEvents>(captured.name(), place_name(code_of(f), 0));
 }
 
-void record_recompile(const CaptureRecompile& why, Segment& s, Variant& v) {
+void record_recompile(const CaptureRecompile& why, const Variant& v) {
   events::Ids ids = events::current();
-  ids.segment = events::id_of(s.id);
-  ids.variant = events::id_of(v.id);
+  ids.segment = v.segment;
+  ids.variant = v.id;
   const events::Within within(ids);
   // The guard of a graph says in one text what it was and what it is.
   const bool has_values = !why.was.empty() || !why.now.empty();
@@ -78,7 +76,6 @@ bool SegmentedCall::left(PyObject* result) {
 }
 
 bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
-  events::Span span(events::Type::Run);
   const TorchState state = torch_state();
   // By index and by copy: while the graph runs, a call of another thread may change the list.
   for (size_t i = 0; i < s.variants.size(); ++i) {
@@ -91,15 +88,13 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     if (run_variant(*v, frame_, ready, found)) {
       ++v->report.hits;
       ready.variant = v;
-      if (events::Event* const e = span.event()) describe(*e, s, *v);
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);
       if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
       return true;
     }
-    if (PyErr_Occurred() || !ready.failed.empty()) return span.drop(), false;
+    if (PyErr_Occurred() || !ready.failed.empty()) return false;
     if (why.guard.empty()) why = found;
   }
-  span.drop();
   return false;
 }
 
@@ -166,7 +161,7 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
     why.ms = v->report.total_ms;
     captured_.recompiles.push_back(why);
     totals::of(totals::Count::Recompiles).add();
-    if (events::is_on()) record_recompile(why, s, *v);
+    if (events::is_on()) record_recompile(why, *v);
   } else {
     totals::of(totals::Count::Segments).add();
     if (fresh_) totals::of(totals::Count::Frames).add();
@@ -216,7 +211,8 @@ bool SegmentedCall::execute_break() {
 }
 
 PyObject* SegmentedCall::run() {
-  const FrameEvents scope(captured_.name(), [this] { return place_name(code_of(frame_), 0); });
+  std::unique_ptr<FrameEvents> events;
+  if (events::is_on()) events = begin_frame(captured_, frame_);
   for (;;) {
     const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
     // The instruction at a break may have entered a mode.

@@ -35,7 +35,7 @@ struct Variant {
   std::vector<int> integers;       // registers of the graph's integer inputs
   CaptureVariant report;
   std::string name;                 // of its segment in events and profiles: "attend:12", function and line
-  int64_t id = 0;                   // in events
+  int64_t id = 0, segment = 0;      // in events
   Reason stop;                      // why it ends where it does, if the epilogue is a break
   std::map<int, int64_t> failures;  // how often each guard failed, by its index
   int frames = 0;                   // of Python functions that the trace went through

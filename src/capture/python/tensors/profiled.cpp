@@ -2,14 +2,22 @@
 
 #include <ATen/record_function.h>
 
+#include "runtime/profiled_launches.h"
+
 namespace vesta::capture {
+namespace {
 
-bool is_profiled() { return at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE).has_value(); }
+struct Range {
+  at::RecordFunction record{at::RecordScope::USER_SCOPE};
+  runtime::ProfiledLaunches launches;
+};
 
-void ProfiledRange::begin(const std::string& name) {
-  const auto range = std::make_shared<at::RecordFunction>(at::RecordScope::USER_SCOPE);
-  if (range->isActive()) range->before(name);
-  range_ = range;
+}  // namespace
+
+std::shared_ptr<const void> profiled_range(const std::string& name) {
+  auto range = std::make_shared<Range>();
+  range->record.before(name);
+  return range;
 }
 
 }  // namespace vesta::capture

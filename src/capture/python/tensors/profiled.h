@@ -1,5 +1,4 @@
-// Ranges that PyTorch's profiler shows while it is on (torch.profiler, torch.autograd.profiler). Otherwise a range
-// costs a call that reads a variable of the thread.
+// Ranges that PyTorch's profiler shows.
 #pragma once
 
 #include <memory>
@@ -7,19 +6,7 @@
 
 namespace vesta::capture {
 
-bool is_profiled();
-
-// A range as long as the object, by name.
-class ProfiledRange {
- public:
-  explicit ProfiledRange(const std::string& name) {
-    if (is_profiled()) begin(name);
-  }
-  ProfiledRange(const ProfiledRange&) = delete;
-
- private:
-  void begin(const std::string& name);
-  std::shared_ptr<const void> range_;  // of a type that this header does not show
-};
+// A range as long as the result exists. Kernels that run meanwhile have ranges as well.
+std::shared_ptr<const void> profiled_range(const std::string& name);
 
 }  // namespace vesta::capture
