@@ -104,7 +104,8 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   ready.warnings.clear();
   if (!v.graph.executable) return true;
   std::unique_ptr<Observed> observed;
-  if (events::is_on() || is_profiled()) observed = observe(v);
+  if (events::is_on() || is_profiled()) [[unlikely]]
+    observed = observe(v);
   const WarningsKept kept(ready.warnings);
   const GraphRun run = run_graph(v.graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
   if (observed && run != GraphRun::Ran) observed->span.drop();

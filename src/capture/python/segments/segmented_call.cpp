@@ -212,7 +212,8 @@ bool SegmentedCall::execute_break() {
 
 PyObject* SegmentedCall::run() {
   std::unique_ptr<FrameEvents> events;
-  if (events::is_on()) events = begin_frame(captured_, frame_);
+  if (events::is_on()) [[unlikely]]
+    events = begin_frame(captured_, frame_);
   for (;;) {
     const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
     // The instruction at a break may have entered a mode.
