@@ -92,7 +92,7 @@ class CompileThreads {
   size_t idle_ = 0;
 };
 
-Background::Background(Work work) : work_(std::move(work)), process_(forks) {}
+Background::Background(Work work) : work_(std::move(work)), process_(forks), ids_(events::current()) {}
 
 std::shared_ptr<Background> Background::start(Work work) {
   std::shared_ptr<Background> out(new Background(std::move(work)));
@@ -107,6 +107,7 @@ std::shared_ptr<Background> Background::finished(Work work) {
 }
 
 void Background::run() noexcept {
+  const events::Within within(ids_);
   std::optional<Result> result;
   std::exception_ptr error;
   try {
@@ -140,8 +141,7 @@ std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, c
   const bool is_waited_for = graph::first_device(*graph, DeviceType::CUDA).has_value();
   // std::function copies what it holds.
   auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
-  Background::Work work = [shared, options, ids = events::current()](const CancelToken& cancel) {
-    const events::Within within(ids);
+  Background::Work work = [shared, options](const CancelToken& cancel) {
     return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
   };
   if (is_waited_for) return Background::finished(std::move(work));
