@@ -20,8 +20,6 @@
 namespace vesta::capture {
 namespace {
 
-constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
-
 std::unique_ptr<FrameEvents> begin_frame(const Captured& captured, Frame* f) {
   return std::make_unique<FrameEvents>(captured.name(), place_name(code_of(f), 0));
 }
@@ -36,6 +34,8 @@ void record_recompile(const CaptureRecompile& why, const Variant& v) {
   events::record(events::Type::Recompile, why.guard,
                  has_values ? fmt::format("{} became {}", why.was, why.now) : std::string());
 }
+
+constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
 
 }  // namespace
 
