@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "account.h"
 #include "base/fault.h"
 #include "capture.h"
 #include "compiled.h"
@@ -141,6 +142,7 @@ PYBIND11_MODULE(_C, m) {
   add_program(m);
   add_store(m);
   add_tape(m);
+  add_account(m);
 }
 
 }  // namespace vesta::python

@@ -5,7 +5,7 @@ Compile a function, method or module with :func:`compile`, or through PyTorch's 
     model = vesta.compile(model)
     model = torch.compile(model, backend="vesta")
 
-and see what happened with :func:`explain`.
+and see what happened with :func:`explain`, :func:`stats` and :func:`events`.
 """
 
 from __future__ import annotations
@@ -18,34 +18,42 @@ from vesta._build import VERSION as __version__
 from vesta._C import passes
 from vesta.compile import compile
 from vesta.eager import disable, is_compiling
+from vesta.events import Event, Events, events
 from vesta.explain import Explainer, Explanation, explain
 from vesta.function import reset, trace_and_compile
 from vesta.misses import Miss
 from vesta.options import OPTION_NAMES, make_options
 from vesta.saving import Loaded, Saved, load, save
+from vesta.stats import Stats, reset_stats, stats
 from vesta.waiting import wait
 from vesta.warming import Warmed, warm
 from vesta.why_miss import why_miss
 
 __all__ = [
     "OPTION_NAMES",
+    "Event",
+    "Events",
     "Explainer",
     "Explanation",
     "Loaded",
     "Miss",
     "Saved",
+    "Stats",
     "Warmed",
     "__version__",
     "compile",
     "disable",
     "errors",
+    "events",
     "explain",
     "is_compiling",
     "load",
     "make_options",
     "passes",
     "reset",
+    "reset_stats",
     "save",
+    "stats",
     "trace_and_compile",
     "wait",
     "warm",

@@ -1,4 +1,5 @@
-"""The command ``vesta``: manages the cache of compiled code, and describes saved programs and this machine."""
+"""The command ``vesta``: manages the cache of compiled code, makes traces of events, and describes saved programs and
+this machine."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import torch
 import vesta
 from vesta import _C
 from vesta.errors import Error, UserError
+from vesta.events import read_events
 from vesta.misses import Difference
 
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -136,6 +138,16 @@ def show_program(told: dict[str, Any]) -> None:
         print(f"\nweights: {len(told['damaged_storages'])} damaged storages")
 
 
+def events(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    found = read_events(options.file)
+    found.save(options.trace)
+    return 0, {"trace": options.trace, "events": len(found), "text": str(found)}
+
+
+def show_events(told: dict[str, Any]) -> None:
+    print(f"{told['trace']}: {told['text']}")
+
+
 def env(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     return 0, {
         "vesta": vesta.__version__,
@@ -197,6 +209,9 @@ def parser() -> argparse.ArgumentParser:
     of_show = add(commands, "show", show, show_program, "describe a file that vesta.save wrote")
     of_show.add_argument("file", help="a file that vesta.save wrote")
     of_show.add_argument("--check", action="store_true", help="also compare the weights with their digests")
+    of_events = add(commands, "events", events, show_events, "make a trace for Perfetto or Chrome of recorded events")
+    of_events.add_argument("file", help="a file of events that VESTA_EVENTS named, with a line of JSON for each")
+    of_events.add_argument("trace", help="the file to write: a .json, which https://ui.perfetto.dev opens")
     add(commands, "env", env, show_env, "show versions, the machine that code is compiled for, and the cache")
     return made
 

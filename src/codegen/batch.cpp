@@ -13,6 +13,8 @@
 #include <unordered_set>
 
 #include "base/digest.h"
+#include "base/events.h"
+#include "base/totals.h"
 
 namespace vesta::codegen {
 
@@ -119,6 +121,7 @@ class Pool {
   };
 
   void serve() {
+    pthread_setname_np(pthread_self(), "vesta codegen");
     for (;;) {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return !queue_.empty(); });
@@ -204,6 +207,17 @@ void build(std::span<const Wanted> wanted, std::span<Result* const> results, Cla
   });
 }
 
+void count(const Wanted& kernel, Origin origin) {
+  using totals::Count;
+  totals::of(origin == Origin::Compiled  ? Count::KernelsCompiled
+             : origin == Origin::Process ? Count::KernelsInProcess
+                                         : Count::KernelsInStore)
+      .add();
+  if (origin != Origin::Compiled)
+    events::record(events::Type::Kernel, kernel.request->name, origin == Origin::Process ? "in process" : "in store",
+                   kernel.symbol, kernel.symbol);
+}
+
 }  // namespace
 
 std::vector<Result> compile_batch(const std::vector<Request>& requests, const Code& code,
@@ -220,9 +234,11 @@ std::vector<Result> compile_batch(const std::vector<Request>& requests, const Co
       options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Process& process = Process::current();
   const std::shared_lock no_fork(process.compiling);
+  const events::Ids ids = events::current();
   const Parallel parallel = [&](size_t count, const std::function<void(size_t)>& work) {
     std::vector<std::exception_ptr> errors(count);
     process.pool.run(width, count, [&](size_t i) {
+      const events::Within within(ids);
       try {
         work(i);
       } catch (...) {
@@ -257,6 +273,7 @@ std::vector<Result> compile_batch(const std::vector<Request>& requests, const Co
     for (const size_t i : others) cache().wait(distinct[i].symbol);
     open = std::move(others);
   }
+  for (size_t i = 0; i < found.size(); ++i) count(distinct[i], found[i].origin);
   std::vector<Result> result;
   for (size_t i : which) result.push_back(found[i]);
   return result;

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "base/events.h"
 #include "codegen/codegen.h"
 
 namespace vesta::codegen {
@@ -12,6 +13,14 @@ namespace vesta::codegen {
 struct Wanted {
   const Request* request;
   std::string symbol;
+};
+
+// The event that a generator compiles a kernel, as long as it does.
+class KernelSpan : events::Span {
+ public:
+  explicit KernelSpan(const Wanted& kernel) : Span(events::Type::Kernel, kernel.request->name) {
+    if (events::Event* const e = event()) e->kernel = e->entry = kernel.symbol, e->detail = "compiled";
+  }
 };
 
 // Calls work(i) for i in [0, count) on the process's threads and returns when all calls are done. If a call throws, the

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/totals.h"
 #include "machine/imports.h"
 
 namespace vesta::machine {
@@ -39,6 +40,7 @@ class Pages {
     void* p = mmap(nullptr, end, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     VESTA_CHECK(p != MAP_FAILED, "cannot allocate {} bytes for code: {}", end, std::strerror(errno));
     base_ = static_cast<char*>(p);
+    held_.set(static_cast<int64_t>(end));
   }
   ~Pages() { munmap(base_, size()); }
   Pages(const Pages&) = delete;
@@ -61,6 +63,7 @@ class Pages {
 
   char* base_ = nullptr;
   size_t begin_[kGroups + 1] = {};
+  totals::KeptBytes held_{totals::Memory::Code};
 };
 
 class ElfCode final : public Code {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/events.h"
 #include "base/stopwatch.h"
 #include "graph/device.h"
 #include "machine/cuda/graph.h"
@@ -52,6 +53,7 @@ class CompileThreads {
 
  private:
   void serve() {
+    pthread_setname_np(pthread_self(), "vesta compile");
     std::unique_lock lock(mutex_);
     for (;;) {
       ++idle_;
@@ -93,7 +95,7 @@ class CompileThreads {
   size_t idle_ = 0;
 };
 
-Background::Background(Work work) : work_(std::move(work)), process_(forks) {}
+Background::Background(Work work) : work_(std::move(work)), process_(forks), ids_(events::current()) {}
 
 std::shared_ptr<Background> Background::start(Work work) {
   std::shared_ptr<Background> out(new Background(std::move(work)));
@@ -108,6 +110,7 @@ std::shared_ptr<Background> Background::finished(Work work) {
 }
 
 void Background::run() noexcept {
+  const events::Within within(ids_);
   std::optional<Result> result;
   std::exception_ptr error;
   try {

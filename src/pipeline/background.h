@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "base/cancel.h"
+#include "base/events.h"
 #include "pipeline/pipeline.h"
 
 namespace vesta::pipeline {
@@ -50,6 +51,7 @@ class Background {
   mutable std::condition_variable finished_;
   std::atomic<bool> done_{false};
   const int64_t process_;  // the forks that led to the process which started it
+  const events::Ids ids_;  // of what the compile is for
   std::optional<Result> result_;
   std::exception_ptr error_;
 };

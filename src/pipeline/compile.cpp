@@ -6,7 +6,8 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/stopwatch.h"
+#include "base/stage_clock.h"
+#include "base/totals.h"
 #include "codegen/codegen.h"
 #include "graph/device.h"
 #include "graph/passes/pass.h"
@@ -110,6 +111,15 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
   return objects;
 }
 
+// Which kernels a variant runs, those of the cache included.
+void record_kernels(const artifact::Artifact& a) {
+  std::set<std::string_view> symbols;
+  artifact::for_each_launch(a, [&](const artifact::Launch& l) {
+    if (symbols.insert(l.object->symbol).second)
+      events::record(events::Type::Kernel, l.name, "loaded", l.object->symbol, l.object->symbol);
+  });
+}
+
 void log_stages(const CompileReport& report) {
   if (!log::enabled(log::Topic::Stages)) return;
   std::string text = fmt::format("compiled {} ops in {:.2f} ms:", report.ops_traced, report.total_ms);
@@ -181,10 +191,10 @@ class Compile {
   template <class F>
   void stage(const char* name, F&& body) {
     cancel_.check();
-    Stopwatch watch;
+    const StageClock clock(name);
     fault::reached(name);
     body();
-    report_.stages.push_back({name, watch.milliseconds()});
+    report_.stages.push_back({name, clock.milliseconds()});
   }
 
  private:
@@ -193,14 +203,18 @@ class Compile {
     context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
       return schedule::computes_product(rows, columns, inner, target_);
     };
+    const StageClock all("passes");
     fault::reached("passes");
     Stopwatch watch;
+    std::optional<events::Span> span;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
       if (before) {
         cancel_.check();
         watch = Stopwatch();
+        span.emplace(events::Type::Stage, fmt::format("pass:{}", row.name));
         return;
       }
+      span.reset();
       report_.stages.push_back({fmt::format("pass:{}", row.name), watch.milliseconds()});
       if (dump_.active())
         dump_.write_numbered(fmt::format("graph_{}.txt", row.name), labels_.restore(graph::print(graph_)));
@@ -291,6 +305,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   if (store) {
     work.stage("find", [&] { artifact = find(*store, key->entry, key->fields); });
     report.cached = artifact.has_value();
+    totals::of(report.cached ? totals::Count::ArtifactsFound : totals::Count::ArtifactsMissed).add();
   }
   if (!artifact) {
     artifact = with_labels(labels, [&] { return work.run(traced); });
@@ -301,6 +316,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   work.stage("load", [&] {
     artifact->about.key.clear();
     labels.restore(*artifact);
+    if (events::is_on()) record_kernels(*artifact);
     if (dump.active()) dump.write_numbered("artifact.txt", artifact::print(*artifact));
     report_artifact(*artifact, report);
     result.executable = std::make_shared<const runtime::Executable>(

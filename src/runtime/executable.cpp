@@ -144,6 +144,7 @@ struct Executable::Impl {
       made->bytes +=
           t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
     }
+    made->held.set(made->bytes);
     prepacked.store(made);
     ++times_prepacked;
     return made;

@@ -48,6 +48,11 @@ class OutputPool final : public c10::Allocator {
     for (void* b : blocks) std::free(header_of(b));
   }
 
+  int64_t kept_bytes() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(free_bytes_);
+  }
+
   static OutputPool& instance() {
     static OutputPool* pool = [] {
       // A child process must find the mutex free, whichever thread held it in the parent.
@@ -115,5 +120,6 @@ class OutputPool final : public c10::Allocator {
 }  // namespace
 
 c10::Allocator& output_allocator() { return OutputPool::instance(); }
+int64_t kept_output_bytes() { return OutputPool::instance().kept_bytes(); }
 
 }  // namespace vesta::runtime

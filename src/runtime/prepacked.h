@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "artifact/artifact.h"
+#include "base/totals.h"
 
 namespace vesta::runtime {
 
@@ -33,6 +34,7 @@ struct PrepackedSet {
   std::vector<ParameterVersion> versions;  // parallel to Artifact::prepacked_parameters
   std::vector<at::Tensor> tensors;         // per buffer; defined for the Prepacked ones that runs read
   int64_t bytes = 0;
+  totals::KeptBytes held{totals::Memory::PackedWeights};
 };
 
 // By buffer: whether a step of a run or an output reads it. Prepacked buffers that only prepacked steps read are

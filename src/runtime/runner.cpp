@@ -5,6 +5,7 @@
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/record_function.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
 
@@ -18,8 +19,11 @@
 #include "runtime/executable.h"
 #include "runtime/output_pool.h"
 #include "runtime/parallel.h"
+#include "runtime/profiled_launches.h"
 
 namespace vesta::runtime {
+
+std::atomic<int> ProfiledLaunches::count{0};
 
 namespace {
 
@@ -135,6 +139,7 @@ void Runner::make(int buffer) {
 void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording) {
   program_ = &program;
   recording_ = recording;
+  profiled_ = ProfiledLaunches::any();
   ws_.take(artifact_.buffers.size());
   if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
   if (!device_.is_cpu()) {
@@ -179,6 +184,12 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
   } else {
     step.entry(args, l.sizes.data(), l.scratch ? thread_scratch(l.scratch) : nullptr, 0, l.items);
   }
+}
+
+void Runner::launch_profiled(const BoundStep& step, const ResolvedLaunch& l) {
+  at::RecordFunction range(at::RecordScope::FUNCTION);
+  range.before(step.launch->name);
+  launch(step, l);
 }
 
 void Runner::launch_on_device(const BoundStep& step, const ResolvedLaunch& l, void** buffers) {
@@ -363,7 +374,7 @@ void Runner::run_step(int number) {
   for (int b : step.allocate) make(b);
   if (static_cast<size_t>(number) == program_->first_mutation()) wrote_ = true;
   if (step.launch) {
-    launch(step, sizes.launch);
+    profiled_ ? launch_profiled(step, sizes.launch) : launch(step, sizes.launch);
   } else if (step.assertion) {
     TORCH_CHECK(*static_cast<const bool*>(ws_.pointers[step.assertion->flag]), step.assertion->message);
   } else if (step.region) {

@@ -55,6 +55,7 @@ class Runner {
   static void drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed);
   void make(int buffer);  // called before the step that fills it
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
+  void launch_profiled(const BoundStep& step, const ResolvedLaunch& launch);
   void launch_on_device(const BoundStep& step, const ResolvedLaunch& launch, void** buffers);
   void call(const BoundStep& step, const ResolvedExtern& call);
   // Takes the symbols that the call defines from its results. References to what was resolved before end.
@@ -81,6 +82,7 @@ class Runner {
   const BoundProgram* program_ = nullptr;
   Recording* recording_ = nullptr;
   bool capturing_ = false;
+  bool profiled_ = false;  // by PyTorch's profiler, which shows each launch by its name
   std::vector<c10::Storage> passing_;
 };
 

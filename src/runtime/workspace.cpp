@@ -43,6 +43,7 @@ void Workspace::allocate(int64_t bytes) {
   storage_ = storage_of(bytes, c10::kCPU);
   base_ = static_cast<char*>(storage_.mutable_data());
   capacity_ = bytes;
+  held_.set(bytes);
 }
 
 char* Workspace::arena(int64_t bytes, c10::Device device) {
@@ -88,6 +89,7 @@ void Workspace::finish() {
     storage_ = c10::Storage();
     base_ = nullptr;
     capacity_ = 0;
+    held_.set(0);
   }
 }
 

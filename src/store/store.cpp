@@ -19,6 +19,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/events.h"
 #include "base/log.h"
 #include "base/split.h"
 #include "store/entry.h"
@@ -234,19 +235,23 @@ Store::~Store() {
 
 std::optional<std::string> Store::find(std::string_view key) {
   if (!is_key(key)) return std::nullopt;
+  events::Span span(events::Type::Entry, key);
+  std::optional<std::string> found;
   if (state_->usable) {
     const auto file = read_file(place_of(state_->folder, key), Use::Counts);
-    if (auto found = file ? decode(key, *file) : std::nullopt) return found;
+    if (file) found = decode(key, *file);
   }
   for (const fs::path& folder : state_->further)
-    if (auto found = read(folder, key)) return found;
-  return std::nullopt;
+    if (!found) found = read(folder, key);
+  if (events::Event* const e = span.event()) e->entry = key, e->detail = found ? "found" : "missed";
+  return found;
 }
 
 void Store::put(std::string key, std::string content) {
   if (!state_->usable || state_->read_only || !is_key(key)) return;
   const std::lock_guard lock(state_->mutex);
   if (state_->waiting.size() >= kMostWaiting) return;
+  events::record(events::Type::Entry, key, "written", {}, key);
   state_->waiting.emplace_back(std::move(key), std::move(content));
   if (!std::exchange(state_->started, true)) std::thread([state = state_] { state->write_all(); }).detach();
   state_->changed.notify_all();

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not hasattr(vesta._C, "capture"), reason="this b
 def ranges(function: Callable[..., Any], *args: Any) -> list[str]:
     with profile(activities=[ProfilerActivity.CPU]) as seen:
         function(*args)
-    return [e.name for e in sorted(seen.events(), key=lambda e: e.time_range.start) if e.name.startswith("range")]
+    return [e.name for e in sorted(seen.events(), key=lambda e: e.time_range.start) if e.name.startswith("range ")]
 
 
 def two_ranges(x):

@@ -10,13 +10,17 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "base/check.h"
+#include "base/events.h"
+#include "base/totals.h"
 #include "capture/cpp/function_variant.h"
 #include "capture/cpp/make_variant.h"
 #include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
+#include "capture/entry/frame_events.h"
 #include "pipeline/pipeline.h"
 #include "trace/recorder.h"
 #include "trace/trace.h"
@@ -58,7 +62,7 @@ struct Function::Impl {
   capture::functions::FunctionInfo info;
 
   std::atomic<std::shared_ptr<const FunctionVariantList>> variants{std::make_shared<const FunctionVariantList>()};
-  std::atomic<int64_t> hits{0}, misses{0};
+  totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
 
   mutable std::mutex mutex;  // guards the members below and the order in which variants are published
   std::condition_variable compiled;
@@ -121,7 +125,11 @@ struct Function::Impl {
     const auto list = variants.load();
     auto next = std::make_shared<FunctionVariantList>(*list);
     if (!v->eager_reason.empty()) ++eager_variants;
-    if (!list->empty()) recompiles.push_back(std::move(why));
+    if (!list->empty()) {
+      if (v->eager_reason.empty()) totals::of(totals::Count::Recompiles).add();
+      if (events::is_on()) events::record(events::Type::Recompile, info.name, why);
+      recompiles.push_back(std::move(why));
+    }
     next->push_back(std::move(v));
     variants.store(std::move(next));
   }
@@ -180,7 +188,8 @@ Function::Function(std::string name, Options options, std::vector<InputInfo> ten
     : impl_(std::make_shared<Impl>()) {
   pipeline::prepare();
   std::lock_guard lock(registry().mutex);
-  impl_->info = {default_name(std::move(name)), std::move(options), std::move(tensors), std::move(integers)};
+  impl_->info = {default_name(std::move(name)), std::move(options), std::move(tensors), std::move(integers),
+                 events::new_id()};
   auto& list = registry().functions;
   std::erase_if(list, [](const std::weak_ptr<Impl>& w) { return w.expired(); });
   list.push_back(impl_);
@@ -193,6 +202,8 @@ void set_number_reader(NumberReader reader) { trace::set_number_reader(reader); 
 bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
   Impl& impl = *impl_;
   if (trace::is_tracing()) return false;  // another trace is active: the callable runs as part of it
+  std::optional<capture::FrameEvents> events;
+  if (events::is_on()) events.emplace(impl.info.name, impl.info.name);
   const uint64_t context = capture::context_key();
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) return impl.fall_back("an input has a forward-mode tangent");
@@ -203,9 +214,9 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   std::shared_ptr<const FunctionVariant> variant = impl.find(context, call);
   if (!variant && impl.take_finished()) variant = impl.find(context, call);
   if (variant) {
-    impl.hits.fetch_add(1, std::memory_order_relaxed);
+    impl.hits.count_shared();
   } else {
-    impl.misses.fetch_add(1, std::memory_order_relaxed);
+    impl.misses.count_shared();
     if (std::string reason = impl.cannot_compile(call); !reason.empty()) return impl.fall_back(reason);
     const std::string key(call.key.begin(), call.key.end());
     uint64_t generation = 0;
@@ -277,6 +288,8 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   results.constants = variant->constants;
   std::span<at::Tensor> given;
   if (give_away) given = {call.tensors.data(), call.tensors.size()};
+  events::Span span(events::Type::Run, impl.info.name);
+  if (events::Event* const e = span.event()) e->ids.segment = impl.info.id, e->ids.variant = variant->id;
   try {
     variant->executable->run(in, results.values, given);
     trace::apply(variant->views, results.values);
@@ -310,8 +323,8 @@ FunctionReport Function::report_of(const Impl& impl) {
   std::lock_guard lock(impl.mutex);
   r.name = impl.info.name;
   r.fallbacks = impl.eager_calls.list();
-  r.hits = impl.hits.load();
-  r.misses = impl.misses.load();
+  r.hits = impl.hits.value();
+  r.misses = impl.misses.value();
   r.recompiles = impl.recompiles;
   return r;
 }
@@ -325,8 +338,8 @@ void Function::reset() {
   impl_->eager_variants = 0;
   impl_->pending.clear();
   impl_->failed.clear();
-  impl_->hits = 0;
-  impl_->misses = 0;
+  impl_->hits.clear();
+  impl_->misses.clear();
 }
 
 namespace {

@@ -24,6 +24,7 @@ struct Shape {
 };
 
 struct FunctionVariant {
+  int64_t id = 0;   // in events
   std::string key;  // the key of the call's structure and constants
   uint64_t context = 0;
   std::shared_ptr<const runtime::Executable> executable;  // for an eager variant: checks inputs, runs nothing

@@ -8,10 +8,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "base/check.h"
+#include "base/events.h"
 #include "base/log.h"
-#include "base/stopwatch.h"
+#include "base/stage_clock.h"
+#include "base/totals.h"
 #include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
 #include "trace/trace.h"
@@ -96,8 +99,13 @@ struct Maker {
   }
 
   std::shared_ptr<FunctionVariant> trace_and_compile(const Dimensions& dynamic) const {
-    const auto start = Clock::now();
     auto v = empty_variant();
+    events::Ids ids = events::current();
+    ids.segment = info.id;
+    ids.variant = v->id = events::new_id();
+    const events::Within within(ids);
+    const events::Span span(events::Type::Capture, info.name);
+    std::optional<StageClock> clock("trace");
     v->dynamic = dynamic;
     auto constants = std::make_shared<std::vector<c10::IValue>>();
     trace::Traced traced = trace::trace(trace_inputs(dynamic),
@@ -121,10 +129,12 @@ struct Maker {
     pipeline::Traced facts;
     facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
     facts.op_count = traced.op_count;
-    facts.trace_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    facts.trace_ms = clock->milliseconds();
+    clock.reset();
     facts.deterministic = at::globalContext().deterministicAlgorithms();
     v->pending = pipeline::start_compile(std::move(traced.graph), info.options, std::move(facts), end);
     v->take_compiled();
+    totals::of(totals::Count::Variants).add();
     return v;
   }
 

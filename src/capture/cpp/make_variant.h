@@ -17,6 +17,7 @@ struct FunctionInfo {
   std::string name;
   Options options;
   std::vector<detail::InputInfo> tensors, integers;  // of the inputs, or empty
+  int64_t id = 0;                                    // of the segment that it is in events
 };
 
 // A variant for the call: compiled, or one that says why its inputs run eager. Never nullptr. Rethrows only the cause

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/events.h"
 #include "base/log.h"
 
 namespace vesta::capture {
@@ -15,10 +16,16 @@ const std::string kOtherReasons = "other reasons";
 void EagerCalls::count(const std::string& function, const std::string& given) {
   const bool listed = by_reason_.contains(given) || by_reason_.size() < kMostReasons;
   const std::string& reason = listed ? given : kOtherReasons;
-  if (by_reason_[reason]++ == 0) log::print(log::Topic::Fallbacks, "{} runs eager: {}", function, reason);
+  if (events::is_on()) events::record(events::Type::Eager, function, given);
+  auto at = by_reason_.find(reason);
+  if (at == by_reason_.end()) {
+    at = by_reason_.try_emplace(reason, totals::of(totals::ByName::Fallbacks, reason)).first;
+    log::print(log::Topic::Fallbacks, "{} runs eager: {}", function, reason);
+  }
+  ++at->second;
 }
 
-int64_t* EagerCalls::counter(const std::string& reason) {
+totals::Tally* EagerCalls::counter(const std::string& reason) {
   if (reason.empty()) return nullptr;
   auto at = by_reason_.find(reason);
   if (at == by_reason_.end()) at = by_reason_.find(kOtherReasons);
@@ -27,7 +34,7 @@ int64_t* EagerCalls::counter(const std::string& reason) {
 
 std::vector<Fallback> EagerCalls::list() const {
   std::vector<Fallback> out;
-  for (const auto& [reason, count] : by_reason_) out.push_back({reason, count});
+  for (const auto& [reason, count] : by_reason_) out.push_back({reason, count.value()});
   return out;
 }
 

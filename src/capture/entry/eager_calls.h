@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/totals.h"
 #include "vesta/options.h"
 #include "vesta/report.h"
 
@@ -18,12 +19,12 @@ class EagerCalls {
   // Errors that depend on data quote the data, so after many reasons further ones are counted as "other reasons".
   void count(const std::string& function, const std::string& reason);
   // The counter for further calls of this reason; nullptr if there was none. It stays valid until clear().
-  int64_t* counter(const std::string& reason);
+  totals::Tally* counter(const std::string& reason);
   std::vector<Fallback> list() const;
   void clear() { by_reason_.clear(); }
 
  private:
-  std::map<std::string, int64_t> by_reason_;
+  std::map<std::string, totals::Tally> by_reason_;
 };
 
 // The reason why a call runs eager because there are `variants` variants already; empty: one more may be made.

@@ -112,6 +112,7 @@ std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, cons
   const auto code = [&](std::span<const Wanted> wanted, const Parallel& parallel, const auto& done) {
     parallel(wanted.size(), [&](size_t i) {
       if (options.cancel) options.cancel->check();
+      const KernelSpan span(wanted[i]);
       done(i, generate(*wanted[i].request, wanted[i].symbol, target, options.dump_dir));
     });
   };

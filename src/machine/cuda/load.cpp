@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/target.h"
+#include "base/totals.h"
 #include "machine/cuda/code.h"
 #include "machine/cuda/driver.h"
 #include "machine/cuda/retired.h"
@@ -15,11 +16,12 @@ namespace {
 
 class Loaded final : public DeviceKernel {
  public:
-  Loaded(const Driver& driver, const void* code, const std::string& symbol, bool waits)
+  Loaded(const Driver& driver, std::string_view code, const std::string& symbol, bool waits)
       : driver_(driver),
-        library_(driver.load(code), [&driver](CudaLibrary library) { driver.unload(library); }),
+        library_(driver.load(code.data()), [&driver](CudaLibrary library) { driver.unload(library); }),
         kernel_(driver.kernel(library_.get(), symbol)),
-        waits_(waits) {}
+        waits_(waits),
+        held_(totals::Memory::Code, static_cast<int64_t>(code.size())) {}
   ~Loaded() override { retire(std::move(library_)); }
 
   void launch(const LaunchShape& shape, void* stream, void** arguments) const override {
@@ -48,6 +50,7 @@ class Loaded final : public DeviceKernel {
   std::shared_ptr<std::remove_pointer_t<CudaLibrary>> library_;
   const CudaKernel kernel_;
   const bool waits_;
+  const totals::KeptBytes held_;
 };
 
 }  // namespace
@@ -65,8 +68,7 @@ std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int dev
   std::weak_ptr<const DeviceKernel>& before = (*known)[{object.symbol, finished}];
   if (std::shared_ptr<const DeviceKernel> kernel = before.lock()) return kernel;
   const CudaCode whole = read_cuda_code(object.bytes, !finished);
-  const auto kernel =
-      std::make_shared<Loaded>(*driver, finished ? whole.cubin.data() : whole.ptx.data(), object.symbol, whole.waits);
+  const auto kernel = std::make_shared<Loaded>(*driver, finished ? whole.cubin : whole.ptx, object.symbol, whole.waits);
   before = kernel;
   return kernel;
 }

@@ -4,6 +4,10 @@
 #include <chrono>
 #include <optional>
 
+#include "base/events.h"
+#include "base/stopwatch.h"
+#include "base/totals.h"
+#include "capture/python/segments/place_name.h"
 #include "capture/python/segments/trace_segment.h"
 #include "capture/python/tensors/tensors.h"
 
@@ -87,6 +91,27 @@ class Attempts {
   int guesses_ = 0;
 };
 
+// The events of a capture belong to the variant that it makes.
+class CaptureEvents {
+ public:
+  CaptureEvents(Frame* f, Segment& segment) : ids_(ids_for(segment)), within_(ids_) {
+    if (events::is_on()) span_.emplace(events::Type::Capture, place_name(code_of(f), segment.position));
+  }
+  const events::Ids& ids() const { return ids_; }
+
+ private:
+  static events::Ids ids_for(Segment& segment) {
+    events::Ids ids = events::current();
+    if (segment.id == 0) segment.id = events::new_id();
+    ids.segment = segment.id;
+    ids.variant = events::new_id();
+    return ids;
+  }
+  const events::Ids ids_;
+  const events::Within within_;
+  std::optional<events::Span> span_;
+};
+
 CaptureBreak break_report(const Variant& v, const BreakSite& site, PyCodeObject* code) {
   CaptureBreak b;
   b.where = site.where.line > 0 ? site.where : user_line(code, v.epilogue.position);
@@ -103,7 +128,8 @@ CaptureBreak break_report(const Variant& v, const BreakSite& site, PyCodeObject*
 
 SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
                                Clock::time_point end, std::vector<Warning>& lost) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
+  const CaptureEvents scope(f, segment);
   Attempts attempts(options, segment.history, fullgraph, end);
   std::optional<TraceResult> done;
   for (int i = 0; i < kMostTraces; ++i) {
@@ -124,12 +150,17 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   }
   TraceResult& r = *done;
   Variant& v = *r.variant;
+  v.id = scope.ids().variant;
+  v.segment = scope.ids().segment;
+  v.name = place_name(code_of(f), segment.position);
   v.warnings = std::move(r.warnings);
   lost = warnings_without(lost, v.warnings);
   v.report.end = v.epilogue.kind == Epilogue::Kind::Return ? "return" : "break";
   if (v.epilogue.kind == Epilogue::Kind::Break) {
     v.report.stop = break_report(v, site, code_of(f));
     v.stop = site.reason;
+    totals::of(totals::ByName::Breaks, v.report.stop->name).add();
+    if (events::is_on()) events::record(events::Type::Break, v.report.stop->name, v.report.stop->reason);
     v.passing = row(site.reason.id).then == Then::TraceEachTime && ++segment.passing <= Segment::kMostPassing;
   }
   v.report.stages.push_back({"trace", r.trace_ms});
@@ -144,7 +175,7 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
       return {};
     }
   }
-  v.report.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  v.report.total_ms = watch.milliseconds();
   v.let_go();
   return {r.variant, {}};
 }

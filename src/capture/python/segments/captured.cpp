@@ -107,7 +107,7 @@ void Captured::reset() {
   aside.forget();
   eager_calls_.clear();
   recompiles.clear();
-  calls = aside.calls = hits = misses = 0;
+  for (totals::Tally* count : {&calls, &aside.calls, &hits, &misses}) count->clear();
 }
 
 int Captured::traverse(visitproc visit, void* arg) const {

@@ -39,7 +39,7 @@ class Captured final : public CapturedCallable {
   const Options options;
   const bool fullgraph;
   std::vector<CaptureRecompile> recompiles;
-  int64_t hits = 0, misses = 0;
+  totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
 
  private:
   PyObject* enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/stopwatch.h"
+#include "base/totals.h"
 
 namespace vesta::capture {
 
@@ -28,7 +29,11 @@ class CompileTime {
     return deadline_ms < 0 ? end : end - outermost->spent_;
   }
   // A compile began then and has ended.
-  void add_since(Clock::time_point begin) { outermost->spent_ += Clock::now() - begin; }
+  void add_since(Clock::time_point begin) {
+    const Clock::duration spent = Clock::now() - begin;
+    outermost->spent_ += spent;
+    totals::of(totals::Count::WaitedNanoseconds).add(std::chrono::nanoseconds(spent).count());
+  }
 
  private:
   static inline thread_local CompileTime* outermost = nullptr;

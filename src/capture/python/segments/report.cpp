@@ -36,10 +36,10 @@ CaptureReport Captured::report() const {
   }
   r.recompiles = recompiles;
   r.fallbacks = eager_calls_.list();
-  r.calls = calls;
-  r.aside = aside.calls;
-  r.hits = hits;
-  r.misses = misses;
+  r.calls = calls.value();
+  r.aside = aside.calls.value();
+  r.hits = hits.value();
+  r.misses = misses.value();
   return r;
 }
 

@@ -1,12 +1,16 @@
 #include "capture/python/segments/run_variant.h"
 
 #include <algorithm>
+#include <memory>
 
+#include "base/events.h"
 #include "capture/python/epilogue/reconstruct.h"
 #include "capture/python/epilogue/writes.h"
 #include "capture/python/guards/guard_text.h"
+#include "capture/python/tensors/profiled.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/wrapper/module_global.h"
 
 namespace vesta::capture {
 namespace {
@@ -34,6 +38,24 @@ bool find_tensors(const Variant& v, Registers& r, std::vector<Object>& numbers) 
   }
   return std::ranges::all_of(r.other_tensors, find);
 }
+
+// PyTorch's profiler is on. Its variable in Python is cheaper to read than its callbacks are.
+bool is_profiled() {
+  static ModuleGlobal on("torch.autograd.profiler", "_is_profiler_enabled");
+  return on.get() == Py_True;
+}
+
+// What is told of a run while events are recorded or the profiler is on.
+struct Observed {
+  explicit Observed(const Variant& v) : span(events::Type::Run, v.name) {
+    if (is_profiled()) range = profiled_range(v.name);
+    if (events::Event* const e = span.event()) e->ids.segment = v.segment, e->ids.variant = v.id;
+  }
+  events::Span span;
+  std::shared_ptr<const void> range;
+};
+
+std::unique_ptr<Observed> observe(const Variant& v) { return std::make_unique<Observed>(v); }
 
 // Takes the result of a compile in the background. False: there is none (ready.failed).
 bool take_compiled(Variant& v, Ready& ready) {
@@ -88,8 +110,12 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   if (!v.warnings.empty() && may_become_errors()) return ready.failed = "a warning may be an error", false;
   ready.warnings.clear();
   if (!v.graph.executable) return true;
+  std::unique_ptr<Observed> observed;
+  if (events::is_on() || is_profiled()) [[unlikely]]
+    observed = observe(v);
   const WarningsKept kept(ready.warnings);
   const GraphRun run = run_graph(v.graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
+  if (observed && run != GraphRun::Ran) observed->span.drop();
   ready.refused = run == GraphRun::Refused;
   if (run == GraphRun::Failed || ready.refused) ready.failed = why.guard;
   return run == GraphRun::Ran;

@@ -6,16 +6,34 @@
 #include <iterator>
 #include <utility>
 
+#include "base/events.h"
 #include "capture/entry/eager_calls.h"
+#include "capture/entry/frame_events.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/capture_segment.h"
+#include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/wrapper/stance.h"
 
 namespace vesta::capture {
 namespace {
+
+std::unique_ptr<FrameEvents> begin_frame(const Captured& captured, Frame* f) {
+  return std::make_unique<FrameEvents>(captured.name(), place_name(code_of(f), 0));
+}
+
+void record_recompile(const CaptureRecompile& why, const Variant& v) {
+  events::Ids ids = events::current();
+  ids.segment = v.segment;
+  ids.variant = v.id;
+  const events::Within within(ids);
+  // The guard of a graph says in one text what it was and what it is.
+  const bool has_values = !why.was.empty() || !why.now.empty();
+  events::record(events::Type::Recompile, why.guard,
+                 has_values ? fmt::format("{} became {}", why.was, why.now) : std::string());
+}
 
 constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
 
@@ -80,7 +98,7 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
       continue;
     }
     if (run_variant(*v, frame_, ready, found)) {
-      ++v->report.hits;
+      if (!warm_up_) ++v->report.hits;
       ready.variant = v;
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);
       if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
@@ -111,7 +129,7 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
   CaptureRecompile why;
   const bool passed = drop_passing(s, why);
   if (find(s, ready, why)) {
-    ++captured_.hits;
+    if (!warm_up_) ++captured_.hits;
     return true;
   }
   if (PyErr_Occurred()) return left(throw_at(thread_, frame_, position_));
@@ -154,7 +172,13 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
     why.segment = user_line(code_of(frame_), position_);
     why.ms = v->report.total_ms;
     captured_.recompiles.push_back(why);
+    totals::of(totals::Count::Recompiles).add();
+    if (events::is_on()) record_recompile(why, *v);
+  } else {
+    totals::of(totals::Count::Segments).add();
+    if (fresh_) totals::of(totals::Count::Frames).add();
   }
+  totals::of(totals::Count::Variants).add();
   s.variants.insert(s.variants.begin(), v);
   if (warm_up_) warm_up_->is_new = true;
   CaptureDifference unserved;
@@ -192,6 +216,9 @@ bool SegmentedCall::execute_break() {
 }
 
 PyObject* SegmentedCall::run() {
+  std::unique_ptr<FrameEvents> events;
+  if (events::is_on()) [[unlikely]]
+    events = begin_frame(captured_, frame_);
   for (;;) {
     const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
     // The instruction at a break may have entered a mode.

@@ -1,8 +1,8 @@
 #include "capture/python/segments/trace_segment.h"
 
-#include <chrono>
 #include <optional>
 
+#include "base/stage_clock.h"
 #include "capture/python/epilogue/builder.h"
 #include "capture/python/gil/gil_hold.h"
 #include "capture/python/hook/hook.h"
@@ -201,7 +201,7 @@ class SegmentTrace {
 }  // namespace
 
 TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceSettings& settings) {
-  const auto start = std::chrono::steady_clock::now();
+  const StageClock clock("trace");
   TraceResult result;
   SegmentTrace segment(t, f, position, settings, result);
   try {
@@ -238,7 +238,7 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceS
     }
   }
   PyErr_Clear();
-  result.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  result.trace_ms = clock.milliseconds();
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "capture/python/epilogue/epilogue.h"
@@ -33,6 +34,8 @@ struct Variant {
   std::vector<bool> require_grad;  // by input, where gradients are recorded
   std::vector<int> integers;       // registers of the graph's integer inputs
   CaptureVariant report;
+  std::string name;                 // of its segment in events and profiles: "attend:12", function and line
+  int64_t id = 0, segment = 0;      // in events
   Reason stop;                      // why it ends where it does, if the epilogue is a break
   std::map<int, int64_t> failures;  // how often each guard failed, by its index
   int frames = 0;                   // of Python functions that the trace went through
@@ -51,6 +54,7 @@ struct Variant {
 struct Segment {
   Object code;  // keeps the code of its key alive
   int position = 0;
+  int64_t id = 0;                                  // in events
   std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
   int64_t gone = 0;                                // variants that were dropped because an object of theirs died
   ValueHistory history;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/totals.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/object.h"
@@ -33,9 +34,9 @@ class CapturedCallable {
   // Counts a call that runs eager, and logs the first one of each reason.
   void fall_back(const std::string& reason) { eager_calls_.count(name_, reason); }
   // The counter of such calls; nullptr if no call ran eager for this reason.
-  int64_t* fallbacks_for(const std::string& reason) { return eager_calls_.counter(reason); }
+  totals::Tally* fallbacks_for(const std::string& reason) { return eager_calls_.counter(reason); }
 
-  int64_t calls = 0;
+  totals::Tally calls{totals::of(totals::Count::Calls)};
   StepAside aside;
 
  protected:

@@ -64,7 +64,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     c.fall_back(elsewhere);
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
-  if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1)) {
+  if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls.value() == 1)) {
     c.fall_back("torch.compiler.set_stance forces eager mode");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }

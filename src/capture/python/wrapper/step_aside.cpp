@@ -34,7 +34,8 @@ StepAside::Look StepAside::look(PyObject* x) {
   return {Py_TYPE(x), facts};
 }
 
-void StepAside::learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names, int64_t* fallbacks) {
+void StepAside::learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names,
+                      totals::Tally* fallbacks) {
   const size_t all = count + keywords(names);
   const bool again = on_ && until_check_ <= 0;
   on_ = !gain.is_worth_it() && all <= kMostArguments;

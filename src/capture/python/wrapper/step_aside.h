@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/totals.h"
+
 namespace vesta::capture {
 
 // What one call had from compiled segments.
@@ -27,7 +29,7 @@ class StepAside {
  public:
   // Decides after a call with this gain. `fallbacks`: the counter of calls that run eager for gain.fallback, or
   // nullptr.
-  void learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names, int64_t* fallbacks);
+  void learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names, totals::Tally* fallbacks);
   void forget() { on_ = false; }
   // Whether a call with these arguments runs the original as it is. If so, the call is counted.
   bool wants(PyObject* const* args, size_t count, PyObject* names) {
@@ -36,7 +38,7 @@ class StepAside {
     if (fallbacks_) ++*fallbacks_;
     return true;
   }
-  int64_t calls = 0;  // that ran the original
+  totals::Tally calls{totals::of(totals::Count::Aside)};  // that ran the original
 
  private:
   // Facts of an argument that are cheap to compare. Two arguments that look the same may differ: eager is right for
@@ -50,7 +52,7 @@ class StepAside {
   bool looks_the_same(PyObject* const* args, size_t count, PyObject* names) const;
 
   bool on_ = false;
-  int64_t* fallbacks_ = nullptr;
+  totals::Tally* fallbacks_ = nullptr;
   int calls_to_check_ = 0, until_check_ = 0;
   PyObject* names_ = nullptr;  // compared, never used
   std::vector<Look> looks_;
