@@ -2,13 +2,16 @@
 #include <pybind11/stl.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "account.h"
 #include "base/fault.h"
 #include "capture.h"
+#include "cases.h"
 #include "compiled.h"
 #include "evaluator.h"
+#include "graph_steps.h"
 #include "pipeline/pipeline.h"
 #include "program.h"
 #include "store.h"
@@ -24,6 +27,7 @@ PYBIND11_MODULE(_C, m) {
 
   py::class_<Options>(m, "Options")
       .def(py::init<>())
+      .def("__copy__", [](const Options& o) { return o; })
       .def_readwrite("dynamic", &Options::dynamic)
       .def_readwrite("strict", &Options::strict)
       .def_readwrite("deadline_ms", &Options::deadline_ms)
@@ -127,12 +131,15 @@ PYBIND11_MODULE(_C, m) {
           fault::inject(stage, [stage] { throw InternalError("a fault was injected into the stage " + stage); });
         } else if (kind == "memory") {
           fault::inject(stage, [] { throw std::bad_alloc(); });
+        } else if (kind == "crash") {
+          fault::inject(stage, [] { std::abort(); });
         } else {
-          throw py::value_error("the faults are none, delay, throw and memory, not " + kind);
+          throw py::value_error("the faults are none, delay, throw, memory and crash, not " + kind);
         }
       },
       py::arg("stage"), py::arg("kind"), py::arg("seconds") = 0.0,
-      "For tests: from now on the stage of each compile waits (delay), fails (throw) or has no memory (memory).");
+      "For tests: from now on the stage of each compile waits (delay), fails (throw), has no memory (memory), or the "
+      "process ends (crash).");
   m.def("passes", &passes, "Names of the graph passes, in the order in which they run.");
 
   pipeline::prepare();
@@ -142,6 +149,8 @@ PYBIND11_MODULE(_C, m) {
   add_program(m);
   add_store(m);
   add_tape(m);
+  add_graph_value(m);
+  add_cases(m);
   add_account(m);
 }
 

@@ -16,6 +16,8 @@ import vesta.torch_version  # noqa: F401  (must run before vesta._C is loaded)
 from vesta import errors
 from vesta._build import VERSION as __version__
 from vesta._C import passes
+from vesta.compare import compare
+from vesta.comparison import Comparison
 from vesta.compile import compile
 from vesta.eager import disable, is_compiling
 from vesta.events import Event, Events, events
@@ -23,6 +25,7 @@ from vesta.explain import Explainer, Explanation, explain
 from vesta.function import reset, trace_and_compile
 from vesta.misses import Miss
 from vesta.options import OPTION_NAMES, make_options
+from vesta.record import record
 from vesta.saving import Loaded, Saved, load, save
 from vesta.stats import Stats, reset_stats, stats
 from vesta.waiting import wait
@@ -31,6 +34,7 @@ from vesta.why_miss import why_miss
 
 __all__ = [
     "OPTION_NAMES",
+    "Comparison",
     "Event",
     "Events",
     "Explainer",
@@ -41,6 +45,7 @@ __all__ = [
     "Stats",
     "Warmed",
     "__version__",
+    "compare",
     "compile",
     "disable",
     "errors",
@@ -50,6 +55,7 @@ __all__ = [
     "load",
     "make_options",
     "passes",
+    "record",
     "reset",
     "reset_stats",
     "save",

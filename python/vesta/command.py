@@ -1,5 +1,5 @@
-"""The command ``vesta``: manages the cache of compiled code, makes traces of events, and describes saved programs and
-this machine."""
+"""The command ``vesta``: manages the cache of compiled code, makes traces of events, describes saved programs and this
+machine, and repeats recorded compiles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import torch
 
 import vesta
 from vesta import _C
+from vesta.bisect import bisect_file
 from vesta.errors import Error, UserError
 from vesta.events import read_events
 from vesta.misses import Difference
+from vesta.replay import SECONDS, replay_file
 
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -165,6 +167,73 @@ def show_env(told: dict[str, Any]) -> None:
         print(f"{name:<13} {'none' if value is None else value}")
 
 
+def replay(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    told = replay_file(options.file, options.number, options.seconds)
+    if not options.plan and not options.json:
+        for c in told["compiles"]:
+            c["plan"] = ""
+    return int(any(c["status"] != "right" for c in told["compiles"])), told
+
+
+def show_replay(told: dict[str, Any]) -> None:
+    for line in told["versions"]:
+        print(f"recorded with another version: {line}")
+    for sentence in dict.fromkeys(s for c in told["compiles"] for s in c["not_confined"]):
+        print(f"not confined: {sentence}")
+    for c in told["compiles"]:
+        print(f"compile {c['number']} (recorded: {c['recorded']}): {c['status']}")
+        if c["error"]:
+            print(f"  {c['error']}")
+        for line in c["results"].splitlines():
+            print(f"  {line}")
+        if c["ms"]:
+            print(f"  {'stage':<30} {'ms':>9} {'recorded':>9}")
+        passes = sum(ms for name, ms in c["ms"].items() if name.startswith("pass:"))
+        recorded = sum(ms for name, ms in c["recorded_ms"].items() if name.startswith("pass:"))
+        rows = [("passes", passes, recorded)] if c["ms"] else []
+        rows += [(n, ms, c["recorded_ms"].get(n)) for n, ms in c["ms"].items() if not n.startswith("pass:")]
+        for name, ms, was in rows:
+            print(f"  {name:<30} {ms:>9.2f} {'' if was is None else f'{was:.2f}':>9}")
+        if c["plan"]:
+            print(c["plan"], end="")
+
+
+def bisect(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    found = bisect_file(options.file, options.number, options.seconds, tell)
+    small = next((culprit.case for _, culprit in found if culprit.case), "")
+    if options.write and small:
+        try:
+            with open(options.write, "w", encoding="utf-8") as file:
+                file.write(small)
+        except OSError as error:
+            raise UserError(f"cannot write {options.write}: {error.strerror}") from None
+    told = [
+        {
+            "number": number,
+            "right": culprit.right,
+            "what": culprit.what,
+            "kernels": list(culprit.kernels),
+            "passes": list(culprit.passes),
+            "rewrite": culprit.rewrite,
+            "change": culprit.change,
+        }
+        for number, culprit in found
+    ]
+    return int(not all(c["right"] for c in told)), {"file": options.file, "compiles": told}
+
+
+def show_bisect(told: dict[str, Any]) -> None:
+    for c in told["compiles"]:
+        print(f"compile {c['number']}: {c['what']}")
+        if c["rewrite"] is not None:
+            print(f"  the first rewrite that makes it wrong has the number {c['rewrite']} (rewrite_limit); it changes")
+        for line in c["change"].splitlines():
+            print(f"    {line}")
+
+
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="vesta", description=__doc__)
     made.add_argument("--version", action="version", version=f"vesta {vesta.__version__}")
@@ -213,6 +282,36 @@ def parser() -> argparse.ArgumentParser:
     of_events.add_argument("file", help="a file of events that VESTA_EVENTS named, with a line of JSON for each")
     of_events.add_argument("trace", help="the file to write: a .json, which https://ui.perfetto.dev opens")
     add(commands, "env", env, show_env, "show versions, the machine that code is compiled for, and the cache")
+    of_replay = add(
+        commands,
+        "replay",
+        replay,
+        show_replay,
+        "compile and run what vesta.record has kept, without network and without write access, and compare the "
+        "results with those of PyTorch's operators; the exit status is 1 if a compile fails or a result is wrong",
+    )
+    of_replay.add_argument("--plan", action="store_true", help="also print each plan")
+    of_bisect = add(
+        commands,
+        "bisect",
+        bisect,
+        show_bisect,
+        "find the kernel, the pass and the rewrite at fault for what vesta.record has kept; candidates are told on "
+        "stderr as they run; the exit status is 1 if something is at fault",
+    )
+    of_bisect.add_argument(
+        "--write", metavar="CASE", help="write a case that has only the kernel at fault to this file"
+    )
+    for one in (of_replay, of_bisect):
+        one.add_argument("file", help="a file that vesta.record wrote")
+        one.add_argument("--number", type=int, metavar="N", help="only the compile with this number, from 1")
+        one.add_argument(
+            "--seconds",
+            type=float,
+            default=SECONDS,
+            metavar="S",
+            help=f"time for each process that compiles and runs (default: {SECONDS:g})",
+        )
     return made
 
 

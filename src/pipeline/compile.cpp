@@ -15,7 +15,9 @@
 #include "loops/dag.h"
 #include "machine/cuda/device_target.h"
 #include "pipeline/assemble.h"
+#include "pipeline/case_keeper.h"
 #include "pipeline/dump.h"
+#include "pipeline/inspection.h"
 #include "pipeline/key.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
@@ -89,10 +91,21 @@ codegen::CompileOptions codegen_options(const Options& options, const CancelToke
   return o;
 }
 
+// Wrong passes and kernels, for tests (base/fault.h).
+void spoil_graph(graph::Graph& graph) {
+  graph::Value* const v = graph.outputs.at(0).value;
+  graph.outputs[0].value = graph::Builder(graph)("aten::neg", {v});
+}
+std::string spoiled_kernel(std::string text) {
+  const size_t at = text.find(" add ");
+  return at == std::string::npos ? text : text.replace(at, 5, " sub ");
+}
+
 ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options,
                              const CancelToken& cancel, Dump& dump, CompileReport& report) {
   ObjectByText objects;
   std::vector<codegen::Request> requests;
+  std::vector<std::string> texts;
   for (const auto* steps : {&plan.prepacked, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
       const auto* k = std::get_if<schedule::KernelStep>(&s);
@@ -100,12 +113,16 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
       objects.emplace(k->text, nullptr);
       std::string name = fmt::format("k{}_{}", requests.size(), kernel_name(k->ops));
       if (k->dag) dump.write(name + ".dag", loops::print(*k->dag));
+      const std::string stage = fmt::format("kernel:{}", kernel_name(k->ops));
+      fault::reached(stage);
       requests.push_back({k->text, std::move(name)});
+      if (fault::spoils(stage)) requests.back().text = spoiled_kernel(k->text);
+      texts.push_back(k->text);
     }
   }
   const auto compiled = codegen::compile(requests, target, codegen_options(options, cancel, dump.folder()));
   for (size_t i = 0; i < requests.size(); ++i) {
-    objects[requests[i].text] = compiled.at(i).object;
+    objects[texts[i]] = compiled.at(i).object;
     report.cached_kernels += compiled[i].origin == codegen::Origin::Store;
   }
   return objects;
@@ -147,7 +164,7 @@ class Compile {
   // Whether another compile of the same graph would give the same result: time did not run out.
   bool finished() const { return finished_; }
 
-  artifact::Artifact run(Traced& traced) {
+  schedule::Plan plan(const Traced& traced) {
     run_passes(traced.inference);
     schedule::Plan plan;
     stage("plan", [&] {
@@ -163,6 +180,11 @@ class Compile {
       o.keep_dags = dump_.active();
       plan = schedule::make_plan(graph_, o);
     });
+    return plan;
+  }
+
+  artifact::Artifact run(Traced& traced) {
+    schedule::Plan plan = this->plan(traced);
     Tuned tuned;
     if (measures_)
       stage("tune", [&] {
@@ -208,14 +230,18 @@ class Compile {
     Stopwatch watch;
     std::optional<events::Span> span;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
+      std::string name = fmt::format("pass:{}", row.name);
       if (before) {
         cancel_.check();
+        fault::reached(name);
         watch = Stopwatch();
-        span.emplace(events::Type::Stage, fmt::format("pass:{}", row.name));
+        span.emplace(events::Type::Stage, name);
         return;
       }
+      const double ms = watch.milliseconds();
       span.reset();
-      report_.stages.push_back({fmt::format("pass:{}", row.name), watch.milliseconds()});
+      if (fault::spoils(name)) spoil_graph(graph_);
+      report_.stages.push_back({std::move(name), ms});
       if (dump_.active())
         dump_.write_numbered(fmt::format("graph_{}.txt", row.name), labels_.restore(graph::print(graph_)));
     });
@@ -275,10 +301,11 @@ const Target& target_of(const graph::Graph& graph) {
   return host_target();
 }
 
-Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target* given,
-               const CancelToken* cancel) {
+namespace {
+
+Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
+                         const Target& target, bool given, const CancelToken* cancel) {
   const CancelToken never;
-  const Target& target = given ? *given : target_of(*graph);
   VESTA_USER_CHECK(options.numerics == "fast" || options.numerics == "eager",
                    "the option numerics is \"fast\" or \"eager\", not \"{}\"", options.numerics);
   Stopwatch total;
@@ -326,6 +353,36 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   report.total_ms = traced.trace_ms + total.milliseconds();
   log_stages(report);
   return result;
+}
+
+}  // namespace
+
+Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target* given,
+               const CancelToken* cancel) {
+  const Target& target = given ? *given : target_of(*graph);
+  std::optional<KeptCase> kept;
+  if (CaseKeeper::any()) kept.emplace(*graph, options, traced, target);
+  try {
+    Result result = compile_in_stages(std::move(graph), options, std::move(traced), target, given != nullptr, cancel);
+    if (kept) kept->ended(result.report);
+    return result;
+  } catch (...) {
+    if (kept) kept->failed(std::current_exception());
+    throw;
+  }
+}
+
+Inspection inspect(std::unique_ptr<graph::Graph> graph, const Options& options, const Traced& traced) {
+  const CancelToken never;
+  const Target& target = target_of(*graph);
+  CompileReport report;
+  Dump dump(options);
+  const Labels labels = Labels::take(*graph);
+  return with_labels(labels, [&] {
+    Compile work(*graph, labels, options, target, /*measures=*/false, never, dump, report);
+    const schedule::Plan plan = work.plan(traced);
+    return inspection_of(*graph, plan, labels);
+  });
 }
 
 void prepare() noexcept {

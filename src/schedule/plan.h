@@ -57,6 +57,7 @@ struct KernelStep {
   int64_t estimated_bytes = 0;            // for the sizes' hints
   double estimated_us = 0;
   std::vector<std::string> ops;  // the ATen ops fused here, in order
+  std::vector<uint32_t> values;  // ids of the graph's values that these ops give
 };
 
 // An argument of an extern call: data, or views of buffers.

@@ -164,7 +164,11 @@ KernelStep Planner::build_kernel(int g) {
   step.item_cost = choice.item_cost;
   step.estimated_bytes = choice.bytes;
   step.estimated_us = choice.us;
-  for (const Node* n : lowering.nodes()) step.ops.push_back(n->op->name);
+  for (const Node* n : lowering.nodes()) {
+    step.ops.push_back(n->op->name);
+    for (const Value* v : n->results)
+      if (v) step.values.push_back(v->id);
+  }
   if (fusion_.nodes[group.nodes[0]].kind == SchedulerNodeKind::Check) step.ops.emplace_back("index_check");
   current_ = -1;
   return step;

@@ -41,7 +41,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_is_there_for_every_command(tmp_path: Path) -> None:
     said = subprocess.run([sys.executable, "-m", "vesta", "--help"], capture_output=True, text=True, check=True).stdout
     assert "cache" in said and "env" in said
-    for command in (("cache",), ("env",), ("show",), *(("cache", c) for c in ("stats", "verify", "trim", "clear"))):
+    for command in (
+        ("cache",),
+        ("env",),
+        ("show",),
+        ("replay",),
+        ("bisect",),
+        *(("cache", c) for c in ("stats", "verify", "trim", "clear")),
+    ):
         assert "usage: vesta" in run(*command, "--help", folder=tmp_path)
     assert "usage" in run(folder=tmp_path, status=2)
 
