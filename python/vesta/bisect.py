@@ -123,7 +123,7 @@ def _first_wrong_rewrite(case: _C.Case, seconds: float, tell: Callable[[str], No
 
 def _graph_after(case: _C.Case, limit: int, seconds: float) -> list[str]:
     def work(say: Any) -> str:
-        confine()
+        confine(case)
         return str(case.inspect(options_of(case, rewrite_limit=limit)).graph)
 
     return str(in_child(work, seconds).value or "").splitlines()
@@ -133,7 +133,7 @@ def _wrong_kernels(case: _C.Case, seconds: float, tell: Callable[[str], None]) -
     """The names of the kernels that are wrong by themselves, with their cases."""
 
     def work(say: Any) -> list[tuple[str, str]]:
-        confine()
+        confine(case)
         return [(name, part.text()) for name, part, _ in kernels_of(case)]
 
     ended = in_child(work, seconds)
@@ -148,7 +148,7 @@ def _wrong_kernels(case: _C.Case, seconds: float, tell: Callable[[str], None]) -
 
 def _replay_kernel(case: _C.Case, index: int, seconds: float) -> Replayed:
     def work(say: Any) -> Replayed:
-        confine()
+        confine(case)
         _, part, values = kernels_of(case)[index]
         return replay_here(part, values=values)
 

@@ -60,7 +60,7 @@ def replay(case: _C.Case, options: _C.Options | None = None, *, seconds: float =
     import torch._dynamo  # noqa: F401  (torch imports it at the first operator in float64: once, not in each child)
 
     def work(say: Any) -> Replayed:
-        confined = tuple(confine())
+        confined = tuple(confine(case))
         say(confined)
         return replace(replay_here(case, options), confined=confined)
 
@@ -71,9 +71,12 @@ def replay(case: _C.Case, options: _C.Options | None = None, *, seconds: float =
     return Replayed("failed" if ended.how == "raised" else ended.how, ended.why, confined=ended.said or ())
 
 
-def confine() -> list[str]:
+def confine(case: _C.Case) -> list[str]:
     """Takes network and write access from this process for ever; what the kernel cannot refuse."""
     tempfile.gettempdir()  # found by writing a file; modules that torch imports later ask for it
+    if any(torch.device(x.device).type == "cuda" for x in case.inputs) and torch.cuda.is_available():
+        one = torch.ones(1, 1, device="cuda")
+        (one @ one).item()  # drivers and libraries of GPUs open sockets and files at their first use
     return _C.confine()
 
 
