@@ -39,6 +39,7 @@ def found(case: Path, fault: str, stage: str, *arguments: str) -> dict[str, Any]
     return told
 
 
+@pytest.mark.slow
 def test_nothing_is_at_fault(case: Path) -> None:
     assert found(case, "", "")["right"]
     said = run("bisect", str(case))
@@ -54,6 +55,7 @@ def test_a_wrong_kernel_and_a_case_that_has_it_alone(case: Path, tmp_path: Path)
     assert run("replay", str(small)).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["throw", "crash"])
 def test_a_kernel_that_cannot_be_compiled(case: Path, fault: str) -> None:
     assert found(case, fault, "kernel:sin_add")["kernels"] == ["sin_add"]
