@@ -95,8 +95,10 @@ def inputs_that_run(case: _C.Case) -> tuple[int, bool]:
 def evaluate(
     steps: tuple[Any, ...], inputs: Sequence[torch.Tensor], kept: dict[int, torch.Tensor] | None = None
 ) -> list[Any]:
-    """Calls the operators of a graph (``_C.graph_steps``) in PyTorch, one by one; its outputs. Writes the inputs that
-    the graph writes. ``kept`` gets the values whose ids are its keys."""
+    """Calls the operators of a graph (``_C.graph_steps``) in PyTorch, one by one, and returns the graph's outputs.
+
+    It writes the inputs that the graph writes, and stores in ``kept`` the values whose ids are the keys of ``kept``.
+    """
     ids, nodes, mutations, outputs = steps
     values: dict[int, Any] = dict(zip(ids, inputs, strict=True))
     last = _last_uses(nodes, mutations, outputs)

@@ -69,7 +69,7 @@ class record(contextlib.ContextDecorator):
         return self
 
     def stop(self) -> int:
-        """Ends what :meth:`start` has begun; how many compiles the file has."""
+        """Stops the recording that :meth:`start` began. Returns how many compiles the file has."""
         if self._keeper is None:
             return 0
         keeper, self._keeper = self._keeper, None

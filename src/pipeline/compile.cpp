@@ -128,7 +128,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
   return objects;
 }
 
-// Which kernels a variant runs, those of the cache included.
+// Records an event for each kernel that a variant runs, also for kernels from the cache.
 void record_kernels(const artifact::Artifact& a) {
   std::set<std::string_view> symbols;
   artifact::for_each_launch(a, [&](const artifact::Launch& l) {

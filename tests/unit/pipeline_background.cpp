@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "graph/text.h"
 #include "pipeline/background.h"
+#include "pipeline_program.h"
 #include "vesta/error.h"
 
 namespace {
@@ -14,12 +15,7 @@ using namespace vesta;
 using pipeline::Background;
 using namespace std::chrono_literals;
 
-constexpr std::string_view kProgram = R"(
-input %0 : f32[4, 8] = argument "x"
-%1 : f32[4, 8] = aten::exp(%0)
-%2 : f32[4, 8] = aten::silu(%1)
-output %2
-)";
+using vesta::testing::kProgram;
 
 // Injects a fault until it goes out of scope.
 struct Fault {
@@ -53,6 +49,22 @@ TEST(Background, IsWaitedForNoLongerThanAsked) {
   EXPECT_TRUE(vesta::wait(60));
   EXPECT_TRUE(compile->is_done());
   EXPECT_TRUE(compile->take().executable);
+}
+
+// Also for a GPU, except where kernels are measured on it: the program must not use it meanwhile.
+TEST(Background, CompilesForGpus) {
+  std::string text(kProgram);
+  for (size_t at = 0; (at = text.find("8]", at)) != std::string::npos; at += 2) text.insert(at + 2, "@cuda:0");
+  for (const bool measures : {false, true}) {
+    std::thread::id compiled_on;
+    const Fault note("plan", [&] { compiled_on = std::this_thread::get_id(); });
+    Options options = kOptions;
+    options.autotune_seconds = measures ? 1 : 0;
+    const auto compile = pipeline::start_compile(graph::parse(text), options, {}, Background::Clock::now());
+    if (measures) EXPECT_TRUE(compile->is_done());
+    ASSERT_TRUE(compile->wait_until(Background::Clock::time_point::max()));
+    EXPECT_EQ(compiled_on == std::this_thread::get_id(), measures);
+  }
 }
 
 TEST(Background, ThrowsWhatACompileThrows) {

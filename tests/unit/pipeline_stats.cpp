@@ -6,16 +6,12 @@
 #include "base/totals.h"
 #include "graph/text.h"
 #include "pipeline/pipeline.h"
+#include "pipeline_program.h"
 
 namespace vesta {
 namespace {
 
-constexpr std::string_view kProgram = R"(
-input %0 : f32[4, 8] = argument "x"
-%1 : f32[4, 8] = aten::exp(%0)
-%2 : f32[4, 8] = aten::silu(%1)
-output %2
-)";
+using testing::kProgram;
 
 TEST(Stats, CountStagesKernelsAndCode) {
   reset_stats();

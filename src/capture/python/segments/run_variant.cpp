@@ -45,7 +45,7 @@ bool is_profiled() {
   return on.get() == Py_True;
 }
 
-// What is told of a run while events are recorded or the profiler is on.
+// Reports a run to the events and to the profiler, if they are on.
 struct Observed {
   explicit Observed(const Variant& v) : span(events::Type::Run, v.name) {
     if (is_profiled()) range = profiled_range(v.name);
