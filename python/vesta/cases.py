@@ -87,8 +87,9 @@ def inputs_that_run(case: _C.Case) -> tuple[int, bool]:
             except Exception as raised:
                 error = raised
                 break
-            if positive or all(_finite(t) for t in outputs):
-                return bound, positive and all(_finite(t) for t in outputs)
+            finite = all(_finite(t) for t in outputs)
+            if positive or finite:
+                return bound, positive and finite
     raise UserError(f"the operators of the case raise an error on inputs of its description: {error}")
 
 
