@@ -13,6 +13,18 @@ os.environ.setdefault("VESTA_CACHE_DIR", "")
 os.environ.setdefault("VESTA_DEADLINE_MS", "-1")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what is marked `kernels` in a build that generates no code for this CPU."""
+    marked = [item for item in items if item.get_closest_marker("kernels")]
+    if not marked:
+        return
+    from tests.build import generates_code
+
+    if not generates_code():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="this build has no code generator for this CPU"))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _imports_are_not_collected() -> Iterator[None]:
     """The collector leaves alone what a file's tests found: a million objects of torch, of which none is garbage."""

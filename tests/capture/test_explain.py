@@ -251,6 +251,7 @@ def test_what_cannot_be_explained(reported):
         vesta.explain(torch.sin)
 
 
+@pytest.mark.kernels
 @pytest.mark.skipif(not hasattr(_C, "capture"), reason="this build has no capture of Python functions")
 def test_the_page_shows_what_is_printed():
     assert capture_page.story(capture_page.written()) == capture_page.story(capture_page.example())

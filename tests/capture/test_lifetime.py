@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 import vesta
+from tests.build import generates_code
 
 pytestmark = pytest.mark.skipif(not hasattr(vesta._C, "capture"), reason="this build has no capture")
 
@@ -363,7 +364,8 @@ def call_many(name: str, compile: Callable[[Any], Any], calls: int) -> None:
     if compile is vesta.compile:
         report = captured(compiled)
         assert report.graphs and bool(report.breaks) == row.breaks, report
-        assert report.hits > report.calls // 2
+        if generates_code():  # otherwise few operators gain nothing from a compile, and most calls run eager
+            assert report.hits > report.calls // 2
 
 
 @pytest.mark.parametrize("name", KINDS)

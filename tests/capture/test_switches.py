@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import vesta
+from tests.build import generates_code
 from vesta import _C
 from vesta.errors import GraphBreak, RecompileError
 
@@ -54,7 +55,8 @@ def test_one_graph_then_hits(x):
     c = captured(compiled)
     assert (len(c.graphs), c.calls, len(c.breaks), len(c.recompiles)) == (1, 3, 0, 0)
     assert c.op_count == 2 and c.graphs[0].end == "return" and not c.fallbacks
-    assert c.graphs[0].compiled.ops_fused == 2 and c.total_ms > 0 and "trace" in c.graphs[0].ms
+    assert c.graphs[0].compiled.ops_fused == (2 if generates_code() else 0)
+    assert c.total_ms > 0 and "trace" in c.graphs[0].ms
     assert c.where.file == __file__ and c.where.line == line_in(plus, "def plus")
 
 
@@ -395,7 +397,7 @@ def test_floats_that_change_need_no_recompiles(x):
         lr = rate * 0.9**2
         if lr > 100:
             return x
-        return x * lr + 1 / rate
+        return (x * lr + 1 / rate).sin()
 
     compiled = vesta.compile(step)
     for rate in (0.1, 0.2, 0.3, 0.4, 0.5):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import vesta
+from tests.build import generates_code
 
 pytestmark = pytest.mark.skipif(not hasattr(vesta._C, "capture"), reason="this build has no capture")
 
@@ -288,7 +289,8 @@ def test_a_change_is_seen(name: str) -> None:
                 assert repr(found) == repr(wanted), name
             seen.append(wanted)
         assert any(one != seen[0] for one in seen)
-        assert vesta.explain(compiled).explanation.captures[0].graphs
+        # A program of few calls runs eager, and the graph of what does not exist any more is gone.
+        assert vesta.explain(compiled).explanation.captures[0].graphs or not generates_code()
     finally:
         for added in vars(torch.Tensor).keys() - own.keys():
             delattr(torch.Tensor, added)

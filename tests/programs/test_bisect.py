@@ -46,6 +46,7 @@ def test_nothing_is_at_fault(case: Path) -> None:
     assert "compile 1: it is right, so nothing is at fault" in said.stdout and "the case: right" in said.stderr
 
 
+@pytest.mark.kernels
 def test_a_wrong_kernel_and_a_case_that_has_it_alone(case: Path, tmp_path: Path) -> None:
     small = tmp_path / "small.vesta"
     culprit = found(case, "wrong", "kernel:sin_add", "--write", str(small))
@@ -55,6 +56,7 @@ def test_a_wrong_kernel_and_a_case_that_has_it_alone(case: Path, tmp_path: Path)
     assert run("replay", str(small)).returncode == 0
 
 
+@pytest.mark.kernels
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["throw", "crash"])
 def test_a_kernel_that_cannot_be_compiled(case: Path, fault: str) -> None:

@@ -47,6 +47,7 @@ def test_the_errors_of_a_right_program() -> None:
     assert said.startswith("all 3 results are right\n") and "float32[64, 50]" in said
 
 
+@pytest.mark.kernels
 def test_a_wrong_kernel_is_found_and_named(spoiled: Callable[[str], None]) -> None:
     spoiled("kernel:sin_add")
     torch.manual_seed(0)

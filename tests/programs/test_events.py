@@ -13,6 +13,7 @@ import torch
 
 import vesta
 from tests import processes
+from tests.build import generates_code
 from vesta import _C
 from vesta.command import main
 from vesta.events import read_events
@@ -87,7 +88,8 @@ def test_every_id_is_joined() -> None:
         stages = {e.name for e in of_type(recorded, "stage") if e.variant == variant}
         assert {"trace", "passes", "plan", "codegen", "assemble", "load"} <= stages
         kernels = [e for e in of_type(recorded, "kernel") if e.variant == variant]
-        assert {"loaded"} < {e.detail for e in kernels} <= {"loaded", "compiled", "in process"}
+        details = {e.detail for e in kernels}
+        assert {"loaded"} < details <= {"loaded", "compiled", "in process"} if generates_code() else not details
         assert all(e.kernel and e.entry == e.kernel for e in kernels)
     assert {e.name for e in of_type(recorded, "break")} == {"print"}
     assert len(of_type(recorded, "recompile")) == 2
@@ -103,6 +105,7 @@ for e in recorded:
 """
 
 
+@pytest.mark.kernels
 def test_entries_of_the_store_are_joined(tmp_path: Path) -> None:
     env = {**processes._ENVIRONMENT, "VESTA_CACHE_DIR": str(tmp_path)}
     cold, warm = ([line.split() for line in processes.run(ENTRIES, env=env).stdout.splitlines()] for _ in range(2))
@@ -137,9 +140,13 @@ def test_nested_compiled_functions_are_frames_of_one_call() -> None:
 
 def test_background_compiles_belong_to_the_call_that_began_them() -> None:
     compiled = vesta.compile(broken, options={"background": True, "cache": False})
-    with vesta.events(True) as recorded:
-        compiled(torch.randn(6, 8))
-        assert vesta.wait(timeout=60)
+    _C.inject_fault("plan", "delay", 0.3)  # the call does not find it done
+    try:
+        with vesta.events(True) as recorded:
+            compiled(torch.randn(6, 8))
+            assert vesta.wait(timeout=60)
+    finally:
+        _C.inject_fault("plan", "none")
     call = of_type(recorded, "call")[0]
     codegen = next(e for e in of_type(recorded, "stage") if e.name == "codegen")
     assert codegen.call == call.call
@@ -205,14 +212,22 @@ def test_trace_file(tmp_path: Path) -> None:
     for e in spans:
         by_group[e["pid"]].add(e["cat"])
     assert {"call", "frame", "run"} in by_group.values()
-    assert any({"capture", "stage", "kernel"} <= kinds for kinds in by_group.values())
+    made = {"capture", "stage", *(["kernel"] if generates_code() else [])}
+    assert any(made <= kinds for kinds in by_group.values())
     compile_threads = {e["tid"] for e in spans if e["name"] == "codegen"}
     assert compile_threads.isdisjoint(e["tid"] for e in spans if e["cat"] == "call")
     for e in spans:
         assert e["args"]["call"] > 0  # type: ignore[index]
 
 
-@pytest.mark.parametrize(("kind", "factor"), [("frame", 0.5), ("frame", 1.5), ("passes", 2.0)])
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [
+        ("frame", 0.5),
+        ("frame", 1.5),
+        pytest.param("passes", 2.0, marks=pytest.mark.kernels),  # into the span of the code generator
+    ],
+)
 def test_a_trace_can_be_told_from_a_wrong_one(tmp_path: Path, kind: str, factor: float) -> None:
     recorded_calls().save(tmp_path / "trace.json")
     trace = json.loads((tmp_path / "trace.json").read_text())
@@ -274,7 +289,7 @@ def test_a_file_that_cannot_be_written_is_named() -> None:
 
 
 def test_threads_record() -> None:
-    compiled = vesta.compile(inner)
+    compiled = vesta.compile(lambda x: (x.cos() * 3).exp().sum())
     x = torch.randn(8)
     compiled(x)
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import vesta
+from tests.build import generates_code
 
 FLOAT8 = (
     torch.float8_e4m3fn,
@@ -104,8 +105,10 @@ def test_scaled_products() -> None:
         report = vesta.explain(gated)(*matrices())
     (graph,) = report.graphs
     assert graph.compiled is not None
-    assert len(graph.compiled.kernels) == 1
-    assert [(call.op, call.count) for call in graph.compiled.externs] == [("aten::_scaled_mm", 2)]
+    calls = [(call.op, call.count) for call in graph.compiled.externs]
+    assert ("aten::_scaled_mm", 2) in calls
+    if generates_code():
+        assert len(calls) == len(graph.compiled.kernels) == 1
 
 
 def test_scaled_products_that_are_wrong() -> None:

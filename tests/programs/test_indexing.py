@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import vesta
+from tests.build import generates_code
 
 Program = Callable[..., Any]
 
@@ -56,7 +57,7 @@ def test_places_that_exist(name: str) -> None:
     got, expected = compiled(*inputs), program(*inputs)
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-6)
     assert got.stride() == expected.stride()
-    assert fused(compiled)
+    assert fused(compiled) == generates_code()
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -9,6 +9,7 @@ import torch
 from torch.profiler import profile
 
 import vesta
+from tests.build import generates_code
 
 
 def broken(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -30,11 +31,11 @@ def test_segments_kernels_and_operators_are_ranges() -> None:
     graphs = vesta.explain(compiled).explanation.graphs
     segments = {f"{g.where.function}:{g.where.line}" for g in graphs}
     kernels = {k.name for g in graphs if g.compiled for k in g.compiled.kernels}
-    assert len(segments) == len(kernels) == 2
+    assert len(segments) == 2 and len(kernels) == (2 if generates_code() else 0)
     for name in segments | kernels:
         assert counts[name] == 3, counts
     around = {e.name: e.cpu_parent.name for e in events if e.name in kernels}
-    assert set(around.values()) == segments
+    assert set(around.values()) == (segments if kernels else set())
     outermost = {e.name for e in events if e.cpu_parent is None}
     assert outermost == segments  # calls into ATen, such as aten::mm, are inside of them
     assert counts["aten::mm"] == 3

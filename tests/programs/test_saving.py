@@ -455,6 +455,7 @@ def test_a_file_of_a_better_cpu_is_compiled_again(tmp_path):
     torch.testing.assert_close(torch.load(tmp_path / "y.pt"), model(x))
 
 
+@pytest.mark.kernels
 @pytest.mark.skipif(not RUNNER.exists(), reason=f"there is no {RUNNER}")
 def test_without_a_compiler_a_better_cpu_is_an_error(tmp_path):
     round_trip(Encoder().eval(), tmp_path / "m.vesta", (torch.randn(5, 8),))

@@ -14,6 +14,7 @@ from torch import nn
 
 import vesta
 from tests import processes
+from tests.build import generates_code
 
 
 @pytest.fixture(autouse=True)
@@ -100,14 +101,21 @@ def test_memory_is_held_as_long_as_it_is_used() -> None:
     compiled = vesta.compile(model)
     with torch.no_grad():
         compiled(torch.randn(2, 8, 32, 32))
-    held = vesta.stats()
-    assert held.code_bytes > before.code_bytes
-    assert held.arena_bytes > 0
     folded = (16 * 8 * 3 * 3 + 16) * 4  # the first convolution with the batch norm in its weights
-    assert held.packed_bytes - before.packed_bytes >= folded
+    assert vesta.stats().packed_bytes - before.packed_bytes >= folded
     del compiled, model
     gc.collect()
     assert vesta.stats().packed_bytes == before.packed_bytes
+
+
+@pytest.mark.kernels
+def test_memory_of_kernels() -> None:
+    before = vesta.stats()
+    compiled = vesta.compile(lambda x, y: torch.mm(x.tanh(), y).exp())
+    compiled(torch.randn(64, 64), torch.randn(64, 64))
+    held = vesta.stats()
+    assert held.code_bytes > before.code_bytes
+    assert held.arena_bytes > 0
     big = vesta.compile(lambda x: x.sin() + 1)(torch.randn(1 << 20))
     del big
     assert vesta.stats().pool_bytes >= 4 << 20
@@ -134,9 +142,10 @@ print(s.artifacts_found, s.artifacts_missed, s.kernels_in_store, s.kernels_compi
 def test_cache_on_disk(tmp_path: Path) -> None:
     env = {"VESTA_CACHE_DIR": str(tmp_path)}
     told = [processes.run(CACHED, env={**processes._ENVIRONMENT, **env}).stdout.split() for _ in range(2)]
-    assert told == [["0", "1", "0", "1"], ["1", "0", "0", "0"]]
+    assert told == [["0", "1", "0", "1" if generates_code() else "0"], ["1", "0", "0", "0"]]
 
 
+@pytest.mark.kernels
 def test_kernels_of_the_process() -> None:
     x = torch.randn(4, 8)
     one = vesta.compile(lambda x: x.sin() * 3, options={"cache": False})
@@ -153,7 +162,7 @@ def test_table() -> None:
     assert re.search(r"^Compiles$", text, re.M)
     assert re.search(r"^    plan +[\d.]+ ms  2 runs$", text, re.M)
     assert re.search(r"^         1  print$", text, re.M)
-    assert re.search(r"^  machine code +[\d.]+ [KM]iB$", text, re.M)
+    assert re.search(r"^  machine code +[\d.]+ ([KM]i)?B$", text, re.M)
 
 
 SAMPLE = re.compile(r'(vesta_[a-z_]+)(?:\{([a-z]+)="((?:\\.|[^"\\])*)"\})? ([\d.e+-]+)')
@@ -187,7 +196,7 @@ def test_prometheus_text() -> None:
 
 
 def test_threads_count_and_ask() -> None:
-    compiled = vesta.compile(lambda x: x.sin() + 1)
+    compiled = vesta.compile(lambda x: (x.sin() + 1).exp().sum())
     x = torch.randn(4)
     compiled(x)
     vesta.reset_stats()

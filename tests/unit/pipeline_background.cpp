@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/fault.h"
+#include "codegen/codegen.h"
 #include "graph/text.h"
 #include "pipeline/background.h"
 #include "pipeline_program.h"
@@ -37,7 +38,7 @@ TEST(Background, GivesTheResultOfACompile) {
   ASSERT_TRUE(compile->wait_until(Background::Clock::time_point::max()));
   const pipeline::Result r = compile->take();
   EXPECT_TRUE(r.executable);
-  EXPECT_EQ(r.report.kernels.size(), 1u);
+  EXPECT_EQ(r.report.kernels.size(), codegen::available(host_target()) ? 1u : 0u);
 }
 
 TEST(Background, IsWaitedForNoLongerThanAsked) {

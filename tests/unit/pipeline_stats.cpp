@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/totals.h"
+#include "codegen/codegen.h"
 #include "graph/text.h"
 #include "pipeline/pipeline.h"
 #include "pipeline_program.h"
@@ -15,13 +16,14 @@ using testing::kProgram;
 
 TEST(Stats, CountStagesKernelsAndCode) {
   reset_stats();
+  const bool generates = codegen::available(host_target());
   const int64_t before = stats().code_bytes;
   {
     const pipeline::Result first = pipeline::compile(graph::parse(kProgram), {.cache = false});
     const pipeline::Result second = pipeline::compile(graph::parse(kProgram), {.cache = false});
     const Stats s = stats();
-    EXPECT_EQ(s.kernels_compiled, 1);
-    EXPECT_EQ(s.kernels_in_process, 1);
+    EXPECT_EQ(s.kernels_compiled, generates ? 1 : 0);
+    EXPECT_EQ(s.kernels_in_process, generates ? 1 : 0);
     EXPECT_EQ(s.artifacts_found + s.artifacts_missed, 0);  // there is no cache on disk
     for (const char* stage : {"passes", "plan", "codegen", "assemble", "load"}) EXPECT_EQ(s.stages.at(stage).runs, 2);
     double reported = 0;
@@ -29,7 +31,7 @@ TEST(Stats, CountStagesKernelsAndCode) {
       for (const StageTime& t : report->stages)
         if (t.name == "plan") reported += t.ms;
     EXPECT_NEAR(s.stages.at("plan").ms, reported, 0.2);  // both are measured by one clock
-    EXPECT_GT(s.code_bytes, before);
+    EXPECT_EQ(s.code_bytes > before, generates);
   }
   EXPECT_EQ(stats().code_bytes, before);
   reset_stats();
