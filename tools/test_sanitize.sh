@@ -18,7 +18,7 @@ Without arguments: all four.
 environment:
   BUILD   build folder whose tests run under valgrind  (default: build/release)
   FILTER  which of these tests, as GoogleTest takes it (default: all but those of deadlines, which need usual speed)
-  VENV    virtual environment of `capture`             (default: .venv)
+  VENV    virtual environment                          (default: .venv)
 EOF
     exit 0
     ;;
@@ -28,7 +28,10 @@ BUILD=${BUILD:-build/release}
 # Compiles take long here, and the tests wait for them.
 export VESTA_DEADLINE_MS=-1
 
+# NVRTC, which one of the locked packages brings, compiles the kernels of these tests.
 sanitized() {
+  local -x LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+  LD_LIBRARY_PATH+=:$(realpath "${VENV:-.venv}"/lib/python3.*/site-packages/nvidia/cu13/lib)
   local folder=build/sanitize-${1%%,*}
   cmake -G Ninja -S . -B "$folder" -DVESTA_TORCH=OFF -DVESTA_SANITIZE="$1" >/dev/null && ninja -C "$folder" --quiet || return 1
   ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \

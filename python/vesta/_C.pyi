@@ -12,6 +12,7 @@ class Options:
     strict: bool
     deadline_ms: int
     background: bool
+    only_if_faster: bool
     packed_weights: int
     kernels: bool
     numerics: str

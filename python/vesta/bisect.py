@@ -11,7 +11,7 @@ from typing import Any
 from vesta import _C
 from vesta.cases import read
 from vesta.child_process import in_child
-from vesta.record import versions
+from vesta.recording import versions
 from vesta.replay import SECONDS, Replayed, confine, kernels_of, options_of, replay, replay_here
 
 __all__ = ["Culprit", "bisect", "bisect_file"]

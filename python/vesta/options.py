@@ -16,6 +16,10 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``background`` (bool; False)
     True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.
     :func:`vesta.wait` waits for it.
+``only_if_faster`` (bool; True)
+    Calls that have several graphs, or compile again and again, run uncompiled if measurements show that this is faster.
+    For a measurement, compiled and uncompiled calls take turns, at least five times. Functions with one graph, with
+    ``fullgraph`` or ``strict``, and those that use a GPU are not measured. False: measure none.
 ``packed_weights`` (bool or int; True)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another
     order, or put side by side. False: make none. True: no bound on a CPU. On a GPU, True means 2 GiB for weights of
@@ -86,6 +90,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "strict": (bool,),
     "deadline_ms": (int,),
     "background": (bool,),
+    "only_if_faster": (bool,),
     "packed_weights": (bool, int),
     "numerics": (str,),
     "variant_limit": (int,),

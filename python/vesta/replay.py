@@ -17,7 +17,7 @@ from vesta.cases import Inputs, evaluate, fill, inputs_that_run, read
 from vesta.child_process import in_child
 from vesta.compare_runs import Written, compare_runs
 from vesta.comparison import Comparison
-from vesta.record import versions
+from vesta.recording import versions
 
 __all__ = ["Replayed", "compare_kernels", "replay", "replay_file"]
 

@@ -46,7 +46,7 @@ flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<To>>> list(flatbuffe
 class Aligned {
  public:
   explicit Aligned(std::string_view bytes) : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
-    std::memcpy(words_.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(words_.data(), bytes.data(), bytes.size());
   }
   const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(words_.data()); }
   // The limits for nesting and tables hold for every schema of Vesta.

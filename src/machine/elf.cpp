@@ -229,6 +229,11 @@ class Loader {
     std::memcpy(to, &narrow, sizeof narrow);
   }
 
+  // Wraps around, as the addresses of the machine do: a damaged object may have any addend.
+  static int64_t sum(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  }
+
   static bool is_by_pointer(uint64_t type) {
     return type == R_X86_64_GOTPCREL || type == R_X86_64_GOTPCRELX || type == R_X86_64_REX_GOTPCRELX;
   }
@@ -248,20 +253,20 @@ class Loader {
         case R_X86_64_PC32:
         case R_X86_64_PLT32: {
           const char* to = is_import ? pages_->at(kCode) + import->second.jump : address_of(symbol_of(r));
-          return write_distance(place, to - place + r.r_addend);
+          return write_distance(place, sum(to - place, r.r_addend));
         }
         case R_X86_64_GOTPCREL:
         case R_X86_64_GOTPCRELX:
         case R_X86_64_REX_GOTPCRELX: {
           char* pointer = pages_->at(kConstants) + import->second.pointer;
           if (!is_import) write_address(pointer, address_of(symbol_of(r)));
-          return write_distance(place, pointer - place + r.r_addend);
+          return write_distance(place, sum(pointer - place, r.r_addend));
         }
         case R_X86_64_64:
         case R_X86_64_PC64: {
           const char* to = is_import ? static_cast<char*>(import->second.address) : address_of(symbol_of(r));
-          const int64_t value =
-              reinterpret_cast<int64_t>(to) + r.r_addend - (type == R_X86_64_64 ? 0 : reinterpret_cast<int64_t>(place));
+          const int64_t from = type == R_X86_64_64 ? 0 : reinterpret_cast<int64_t>(place);
+          const int64_t value = sum(reinterpret_cast<int64_t>(to) - from, r.r_addend);
           std::memcpy(place, &value, sizeof value);
           return;
         }

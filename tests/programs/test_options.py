@@ -178,6 +178,27 @@ def test_deadline(entry: EntryPoint) -> None:
         vesta._C.inject_fault("codegen", "none")
 
 
+@of_option("only_if_faster")
+@pytest.mark.parametrize("measured", [True, False])
+def test_only_if_faster(entry: EntryPoint, measured: bool) -> None:
+    """test_profit.py has more. Dynamo divides programs by itself, and what is traced directly is one graph."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if entry is by_vesta:
+            for i in range(12):
+                print(end="")
+                [{"index": i, "twice": [i, i]}]
+                print(end="")
+        return x.sin() + 1
+
+    x = torch.randn(4)
+    compiled = entry(f, only_if_faster=measured)
+    for _ in range(60):
+        torch.testing.assert_close(compiled(x), x.sin() + 1)
+    slow = [f for f in vesta.explain().fallbacks if "uncompiled" in f.reason]
+    assert bool(slow) == (measured and entry is by_vesta)
+
+
 @of_option("compile_threads")
 def test_compile_threads(entry: EntryPoint) -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

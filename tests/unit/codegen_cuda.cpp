@@ -72,6 +72,7 @@ TEST(CodegenCuda, NvrtcIsFound) {
 
 // The driver finishes this text.
 TEST(CodegenCuda, FillsOfMemoryForEveryGeneration) {
+  ASSERT_NE(Nvrtc::get(), nullptr);
   const JitLink* const link = JitLink::get(Nvrtc::get()->major());
   ASSERT_NE(link, nullptr);
   for (const int arch : {75, 80, 90, 100, 120})

@@ -258,7 +258,9 @@ TEST(CudaOnHost, RowsAtPlacesAreTakenTogether) {
         for (size_t at = 0; (at = text.find("*(const Pack<", at)) != std::string::npos; ++at) ++n;
         return n;
       };
-      if (columns == 1024) EXPECT_EQ(packs(), 2) << text;
+      if (columns == 1024) {
+        EXPECT_EQ(packs(), 2) << text;
+      }
       before = cases.size();
       add_plan(cases,
                fmt::format("input %0 : {0}[5, {2}]@D = argument \"x\"\ninput %1 : i64[{1}]@D = argument \"i\"\ninput "

@@ -158,7 +158,9 @@ TEST(OneQueryAttention, ThreadsOfADecodeStep) {
   const std::string text = loops::print(*p.kernels[1]);
   EXPECT_EQ(loops::print(*loops::parse_kernel(text)), text);
   for (const schedule::Buffer& b : p.plan.buffers)  // no cache is repeated in memory
-    if (b.role == schedule::BufferRole::Arena) EXPECT_LE(hint(graph::numel(b.type)), 32 * 1024);
+    if (b.role == schedule::BufferRole::Arena) {
+      EXPECT_LE(hint(graph::numel(b.type)), 32 * 1024);
+    }
 }
 
 TEST(OneQueryAttention, WrongRowsOfAThreadDoNotVerify) {

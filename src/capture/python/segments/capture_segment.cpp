@@ -45,19 +45,11 @@ class Attempts {
       settings.gradients = true;
       return Next::Again;
     }
-    // A program that knows that it is compiled may raise where eager does not, or do what ends here. What it does in
-    // eager is right as well.
-    if (r.asked_compiling && settings.says_compiling && !tried_eager_) {
-      tried_eager_ = true;
-      told_ = std::move(r);
+    // A program that knows that it is compiled may raise where eager does not. At a break, eager code follows.
+    if (r.asked_compiling && settings.says_compiling) {
       settings.says_compiling = false;
       return Next::Again;
     }
-    if (told_ && !told_->raised) {
-      r = std::move(*told_);
-      settings.says_compiling = true;
-    }
-    told_.reset();
     if (fullgraph_ && r.raised) {
       raises = r.site.reason.text;
       return leave_to_python(r);
@@ -86,8 +78,6 @@ class Attempts {
   }
 
   bool fullgraph_;
-  std::optional<TraceResult> told_;  // the trace of a program that knew that it is compiled
-  bool tried_eager_ = false;
   int guesses_ = 0;
 };
 
@@ -127,10 +117,11 @@ CaptureBreak break_report(const Variant& v, const BreakSite& site, PyCodeObject*
 }  // namespace
 
 SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
-                               Clock::time_point end, std::vector<Warning>& lost) {
+                               bool first, Clock::time_point end, std::vector<Warning>& lost) {
   const Stopwatch watch;
   const CaptureEvents scope(f, segment);
   Attempts attempts(options, segment.history, fullgraph, end);
+  attempts.settings.says_compiling = first;
   std::optional<TraceResult> done;
   for (int i = 0; i < kMostTraces; ++i) {
     TraceResult r = trace_segment(t, f, segment.position, attempts.settings);

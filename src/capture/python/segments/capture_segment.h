@@ -20,10 +20,11 @@ struct SegmentCapture {
   Reason late;  // if set: the trace was given up for lack of time, and another call may try again
 };
 
-// `end`: the caller waits no longer. A compile that has a graph then goes on in the background
-// (CompiledGraph::pending). `lost`: warnings of traces that came to nothing. Those that the variant repeats are taken
-// out again.
+// `first`: no part of the outermost call has run yet. Only then the program may be told that it is compiled, and only
+// if the graph serves the whole call: parts that run eager are told no, and the answers of one call must agree. `end`:
+// the caller waits no longer. A compile that has a graph then goes on in the background (CompiledGraph::pending).
+// `lost`: warnings of traces that came to nothing. Those that the variant repeats are taken out again.
 SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
-                               std::chrono::steady_clock::time_point end, std::vector<Warning>& lost);
+                               bool first, std::chrono::steady_clock::time_point end, std::vector<Warning>& lost);
 
 }  // namespace vesta::capture

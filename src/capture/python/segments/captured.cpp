@@ -105,6 +105,7 @@ void Captured::reset() {
   auto old = std::move(segments_);
   segments_.clear();
   aside.forget();
+  profit.forget();
   eager_calls_.clear();
   recompiles.clear();
   for (totals::Tally* count : {&calls, &aside.calls, &hits, &misses}) count->clear();
@@ -134,8 +135,10 @@ void Captured::clear() {
 }
 
 PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bool fullgraph) {
-  return new_captured_function(
-      std::make_unique<Captured>(Object::share(wrapped), std::move(options), std::move(name), fullgraph));
+  auto captured = std::make_unique<Captured>(Object::share(wrapped), std::move(options), std::move(name), fullgraph);
+  const Options& o = captured->options;
+  if (!o.only_if_faster || fullgraph || o.strict) captured->profit.switch_off();
+  return new_captured_function(std::move(captured));
 }
 
 const Captured& captured_of(PyObject* x) { return static_cast<const Captured&>(captured_in(x)); }

@@ -62,6 +62,7 @@ bool take_compiled(Variant& v, Ready& ready) {
   try {
     if (v.take_compiled()) return true;
     ready.failed = "the compile goes on in the background";
+    ready.pending = true;
   } catch (const std::exception& e) {
     ready.failed = e.what();
     ready.not_compiled = true;

@@ -20,6 +20,7 @@ struct Ready {
   std::vector<Object> outputs;
   std::string failed;             // if set: why the graph could not run; nothing was written
   bool refused = false;           // Vesta itself refused to run it, and always will
+  bool pending = false;           // its compile goes on in the background
   bool not_compiled = false;      // its compile, which ended in the background, failed
   std::vector<Warning> warnings;  // of this run
   std::vector<Object> held;       // the objects of the epilogue's sources, alive until the frame is left

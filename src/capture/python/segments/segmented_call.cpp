@@ -39,7 +39,10 @@ constexpr int kMostIdleSegments = 64;  // in a row without an operator, before C
 
 void count_gain(const Variant& v, Gain& gain) {
   gain.entered = true;
+  ++gain.segments;
   gain.frames += v.frames;
+  gain.trains |= static_cast<bool>(v.graph.differentiable);
+  gain.on_gpu |= v.graph.on_gpu;
   if (!v.graph.executable) return;
   gain.kernels += static_cast<int64_t>(v.graph.report.kernels.size());
   gain.operators += v.graph.report.ops_extern;
@@ -47,12 +50,13 @@ void count_gain(const Variant& v, Gain& gain) {
 
 }  // namespace
 
-PyObject* SegmentedCall::go_on_eagerly(const std::string& reason) {
+PyObject* SegmentedCall::go_on_eagerly(const std::string& reason, bool for_now) {
   if (warm_up_) {
     warm_up_->eager = reason;
     return end_warm_up(thread_, frame_, position_);
   }
   gain_->passing = true;
+  gain_->for_now |= for_now;
   captured_.fall_back(reason);
   return fresh_ ? evaluate_by_cpython(thread_, frame_, 0) : resume(thread_, frame_, position_);
 }
@@ -70,6 +74,7 @@ PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
     s.skipped = reason_for(Break::CompileFailed, ready.failed);
     return leave_to_python(s.skipped);
   }
+  gain_->for_now |= ready.pending;
   std::erase_if(s.variants, [](const auto& v) { return is_lost(v->graph); });  // the next call compiles again
   return ready.refused && captured_.options.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
                                                    : go_on_eagerly(ready.failed);
@@ -141,7 +146,7 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
     refuse_recompile(captured_.name(), why);
     return left(throw_at(thread_, frame_, position_));
   }
-  if (set == Stance::EagerOnMiss) return left(go_on_eagerly("torch.compiler.set_stance forces eager mode"));
+  if (set == Stance::EagerOnMiss) return left(go_on_eagerly("torch.compiler.set_stance forces eager mode", true));
   s.gone += static_cast<int64_t>(std::erase_if(s.variants, [](const auto& v) { return !v->watched.alive(); }));
   const std::string full = why_no_more_variants(captured_.options, static_cast<int64_t>(s.variants.size()) + s.gone,
                                                 fmt::format("{}: it is {}", why.guard, why.now));
@@ -152,8 +157,11 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
 bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before) {
   const auto begin = CompileTime::Clock::now();
   const auto end = warm_up_ ? warm_up_->end : compile_time_.end(captured_.options.deadline_ms);
-  const SegmentCapture made = capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph, end, lost_);
+  const bool first = fresh_ && gain_->segments == 0;
+  const SegmentCapture made =
+      capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph, first, end, lost_);
   compile_time_.add_since(begin);
+  gain_->compiled = true;
   // The exception is the program's: it is no failure of Vesta's to find a graph.
   if (!made.raises.empty()) return left(go_on_eagerly(made.raises));
   if (!made.late.empty()) return left(leave_to_python(made.late));
@@ -222,8 +230,8 @@ PyObject* SegmentedCall::run() {
   for (;;) {
     const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
     // The instruction at a break may have entered a mode.
-    if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active");
-    if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active");
+    if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active", true);
+    if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active", true);
     if (!s->skipped.empty()) return leave_skipped(*s);
     {
       Ready ready;

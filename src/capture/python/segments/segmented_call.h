@@ -24,7 +24,8 @@ class SegmentedCall {
  private:
   // Functions that leave the frame for good return what run() is to return. The others return true to go on, or false
   // with the frame left and `left_` set.
-  PyObject* go_on_eagerly(const std::string& reason);
+  // `for_now`: the reason is none of the function's (Gain::for_now).
+  PyObject* go_on_eagerly(const std::string& reason, bool for_now = false);
   PyObject* leave_to_python(const Reason& why);
   PyObject* leave_failed(Segment& s, const Ready& ready);
   PyObject* leave_skipped(const Segment& s);

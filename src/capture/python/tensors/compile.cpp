@@ -5,6 +5,7 @@
 
 #include "capture/python/package.h"
 #include "capture/python/tensors/tensors.h"
+#include "graph/device.h"
 #include "pipeline/background.h"
 #include "trace/trace.h"
 #include "vesta/error.h"
@@ -58,6 +59,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.deterministic = at::globalContext().deterministicAlgorithms();
   CompiledGraph out;
   out.in_grad_mode = graph.in_grad_mode;
+  out.on_gpu = graph::first_device(*traced.graph, DeviceType::CUDA).has_value();
   out.views = std::move(traced.views);
   if (traced.tape) {
     pipeline::Result result;

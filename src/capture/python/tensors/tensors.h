@@ -154,6 +154,7 @@ struct CompiledGraph {
   // checks the inputs.
   Object differentiable;
   bool in_grad_mode = false;  // as in the trace
+  bool on_gpu = false;        // a value of the graph is on a GPU
   bool calls_aten = true;     // a run may warn, or run Python code
   bool is_brief = false;      // a run takes no longer than a release of the GIL
   std::vector<trace::ViewRelation> views;

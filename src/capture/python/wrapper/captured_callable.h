@@ -8,6 +8,7 @@
 #include "capture/entry/eager_calls.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/object.h"
+#include "capture/python/wrapper/profit.h"
 #include "capture/python/wrapper/step_aside.h"
 #include "capture/python/wrapper/warm_up.h"
 
@@ -38,6 +39,7 @@ class CapturedCallable {
 
   totals::Tally calls{totals::of(totals::Count::Calls)};
   StepAside aside;
+  Profit profit;
 
  protected:
   Object wrapped_;

@@ -3,8 +3,11 @@
 #include <structmember.h>
 
 #include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "base/stopwatch.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/wrapper/captured_callable.h"
@@ -54,6 +57,22 @@ const char* traced_elsewhere() {
   return is_fx_tracing() ? "torch.fx traces it" : nullptr;
 }
 
+// A call that shows how long the original takes.
+PyObject* call_timed_original(CapturedCallable& c, PyObject* const* args, size_t flags, PyObject* names) {
+  const Stopwatch watch;
+  PyObject* result = PyObject_Vectorcall(c.wrapped(), args, flags, names);
+  if (!result) {
+    c.profit.drop(Profit::Run::Original);
+    return nullptr;
+  }
+  ++c.aside.calls;
+  if (const std::optional<std::string> slow = c.profit.learn_original(1e3 * watch.milliseconds())) {
+    c.fall_back(*slow);
+    c.profit.count_in(c.fallbacks_for(*slow));
+  }
+  return result;
+}
+
 // `elsewhere`: what traced_elsewhere() said.
 PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyObject* names, const char* elsewhere) {
   CapturedCallable& c = of(self);
@@ -68,7 +87,11 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     c.fall_back("torch.compiler.set_stance forces eager mode");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
+  const Profit::Run run = c.profit.next();
+  if (run == Profit::Run::Original) return call_timed_original(c, args, flags, names);
   const size_t count = PyVectorcall_NARGS(flags);
+  std::optional<Stopwatch> watch;
+  if (run == Profit::Run::Compiled) watch.emplace();
   Gain gain;
   PyObject* result = nullptr;
   {
@@ -76,15 +99,21 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     const HookScope hook_scope(first, nullptr);
     result = PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
-  if (result)
-    c.aside.learn(gain, args, count, names, c.fallbacks_for(gain.fallback));
-  else
+  if (!result) {
+    c.profit.drop(run);
     c.aside.forget();
+    return nullptr;
+  }
+  c.profit.learn(run, gain, watch ? 1e3 * watch->milliseconds() : 0);
+  c.aside.learn(gain, args, count, names, c.fallbacks_for(gain.fallback));
   return result;
 }
 
 bool steps_aside(CapturedCallable& c, PyObject* const* args, size_t flags, PyObject* names) {
-  if (!c.aside.wants(args, PyVectorcall_NARGS(flags), names)) return false;
+  if (c.profit.keeps_original())
+    ++c.aside.calls;
+  else if (!c.aside.wants(args, PyVectorcall_NARGS(flags), names))
+    return false;
   ++c.calls;
   return true;
 }

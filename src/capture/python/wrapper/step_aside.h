@@ -21,6 +21,11 @@ struct Gain {
   int64_t kernels = 0;    // run
   int64_t operators = 0;  // of ATen, called by graphs
   int64_t frames = 0;     // of Python functions that graphs replaced
+  int64_t segments = 0;   // that ran compiled
+  bool compiled = false;  // a segment was traced and compiled
+  bool for_now = false;   // a segment ran eager because of a mode, a stance or a compile in the background
+  bool trains = false;    // a graph records gradients
+  bool on_gpu = false;    // a graph runs on a GPU
   std::string fallback;   // why all calls run eager, if they do
   bool is_worth_it() const;
 };

@@ -1,0 +1,134 @@
+#include "capture/python/wrapper/profit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace vesta::capture {
+namespace {
+
+// Before the first measurement: this many suspicious calls, of which the last few compiled nothing. A function that
+// goes on compiling is measured all the same.
+constexpr int kCalmCalls = 4, kMostFurtherCalls = 24, kMostNeeded = 4'096;
+constexpr int kMostRestarts = 3;
+constexpr size_t kLeastSamples = 5, kMostSamples = 15;
+// A call of this many microseconds is long enough to be measured by fewer samples.
+constexpr double kLongCall = 200'000;
+constexpr size_t kSamplesOfLongCalls = 3;
+// Calls run the original for so many calls, then for twice as many after each measurement with the same outcome.
+constexpr int64_t kFirstKeep = 1'000, kLongestKeep = 64'000;
+// Compiled calls are slow beyond this multiple of the original's time, and this many microseconds.
+constexpr double kSlower = 1.05, kSlowerWithGradients = 1.25, kSlowerByUs = 0.3;
+// With few samples, only a ratio this far from the limit decides.
+constexpr double kMargin = 0.1;
+
+double median(std::vector<double> x) {
+  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  std::nth_element(x.begin(), middle, x.end());
+  return *middle;
+}
+
+double mean(const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0) / double(x.size()); }
+
+std::string duration(double us) {
+  return us < 1e3   ? fmt::format("{:.3g} us", us)
+         : us < 1e6 ? fmt::format("{:.3g} ms", us / 1e3)
+                    : fmt::format("{:.3g} s", us / 1e6);
+}
+
+bool is_suspicious(const Gain& gain) { return gain.passing || gain.segments != 1; }
+
+}  // namespace
+
+Comparison compare(const Samples& s) {
+  const size_t n = std::min(s.compiled.size(), s.original.size());
+  if (n < kSamplesOfLongCalls) return {};
+  Comparison out{s.recompiles ? mean(s.compiled) : median(s.compiled), median(s.original), std::nullopt};
+  if (n < kLeastSamples && out.compiled_us + out.original_us < 2 * kLongCall) return out;
+  const double slower = s.trains ? kSlowerWithGradients : kSlower;
+  const double limit = std::max(slower * out.original_us, out.original_us + kSlowerByUs);
+  const double margin = n < kMostSamples ? kMargin : 0;
+  if (out.compiled_us <= (1 - margin) * limit)
+    out.faster = true;
+  else if (out.compiled_us > (1 + margin) * limit)
+    out.faster = false;
+  return out;
+}
+
+void Profit::forget() {
+  const bool off = state_ == State::Off;
+  *this = Profit();
+  if (off) switch_off();
+}
+
+Profit::Run Profit::next() {
+  if (state_ != State::Measures || is_timing_) return Run::NotTimed;
+  is_timing_ = true;
+  return samples_.original.size() < samples_.compiled.size() ? Run::Original : Run::Compiled;
+}
+
+void Profit::begin_measuring(bool recompiles) {
+  state_ = State::Measures;
+  samples_ = {};
+  samples_.recompiles = recompiles;
+}
+
+void Profit::watch(const Gain& gain) {
+  is_settled_ = is_settled_ && !gain.compiled;
+  if (is_settled_) return;
+  suspicious_ = std::max(0, suspicious_ + (is_suspicious(gain) ? 1 : -1));
+  calm_ = gain.compiled ? 0 : calm_ + 1;
+  if (suspicious_ < needed_) return;
+  const bool goes_on_compiling = suspicious_ >= needed_ + kMostFurtherCalls || restarts_ > kMostRestarts;
+  if (calm_ >= kCalmCalls || goes_on_compiling) begin_measuring(goes_on_compiling);
+}
+
+void Profit::learn(Run run, const Gain& gain, double us) {
+  drop(run);
+  if (state_ == State::Off || gain.for_now) return;
+  if (gain.on_gpu) return switch_off();
+  if (state_ == State::Watches) return watch(gain);
+  if (run == Run::NotTimed || state_ != State::Measures) return;
+  if (gain.compiled && !samples_.recompiles) {
+    ++restarts_;
+    calm_ = 0;
+    state_ = State::Watches;
+    return;
+  }
+  samples_.trains |= gain.trains;
+  samples_.compiled.push_back(us);
+}
+
+std::optional<std::string> Profit::learn_original(double us) {
+  is_timing_ = false;
+  if (state_ != State::Measures) return std::nullopt;
+  samples_.original.push_back(us);
+  const Comparison found = compare(samples_);
+  if (!found.faster) return std::nullopt;
+  suspicious_ = calm_ = restarts_ = 0;
+  if (*found.faster) {
+    state_ = State::Watches;
+    is_settled_ = true;
+    needed_ = std::min(2 * needed_, kMostNeeded);
+    next_keep_ = 0;
+    return std::nullopt;
+  }
+  state_ = State::KeepsOriginal;
+  next_keep_ = next_keep_ ? std::min(2 * next_keep_, kLongestKeep) : kFirstKeep;
+  until_measured_ = next_keep_;
+  counter_ = nullptr;
+  return fmt::format("its calls took {} compiled and {} uncompiled", duration(found.compiled_us),
+                     duration(found.original_us));
+}
+
+bool Profit::count_original() {
+  if (--until_measured_ <= 0) {
+    begin_measuring(false);
+    return false;
+  }
+  if (counter_) ++*counter_;
+  return true;
+}
+
+}  // namespace vesta::capture

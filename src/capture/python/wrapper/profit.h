@@ -1,0 +1,73 @@
+// Measures whether compiled calls of a function are faster than the original. Guards, graph breaks and recompiles can
+// cost more than graphs save. If they do, calls run the original, until the next measurement is due. Only calls that
+// look expensive are measured: those with several segments, with a part that ran eager, or with a compile. Times of
+// calls that use a GPU tell nothing, because the GPU runs after them, so such functions are never measured.
+// The GIL guards every member.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/totals.h"
+#include "capture/python/wrapper/step_aside.h"
+
+namespace vesta::capture {
+
+// Times in microseconds of calls that took turns.
+struct Samples {
+  std::vector<double> compiled, original;
+  bool trains = false;      // gradients are recorded: the backward half, which may gain, is not part of the times
+  bool recompiles = false;  // a call compiled: its time counts in full
+};
+
+struct Comparison {
+  double compiled_us = 0, original_us = 0;  // of a call
+  std::optional<bool> faster;               // whether compiled calls are fast enough; nullopt: more samples are needed
+};
+Comparison compare(const Samples& samples);
+
+class Profit {
+ public:
+  enum class Run { NotTimed, Compiled, Original };
+
+  // Nothing is measured any more, and calls run compiled code.
+  void switch_off() { state_ = State::Off; }
+  void forget();
+  // How the next call is to run. After a call that is timed, learn() or drop() follows.
+  Run next();
+  // After a compiled call. `us` counts if the call was timed.
+  void learn(Run run, const Gain& gain, double us);
+  // After a call of the original that was timed. If calls run the original from now on: the reason, for people.
+  std::optional<std::string> learn_original(double us);
+  // A call raised.
+  void drop(Run run) { is_timing_ = is_timing_ && run == Run::NotTimed; }
+  // `calls`: the counter of calls that run the original for the reason that learn_original() gave, or nullptr.
+  void count_in(totals::Tally* calls) { counter_ = calls; }
+  // Whether a call runs the original, because compiled calls are slower. If so, it is counted.
+  bool keeps_original() {
+    if (state_ != State::KeepsOriginal) return false;
+    return count_original();
+  }
+
+ private:
+  static constexpr int kFirstSuspicious = 8;
+  enum class State : uint8_t { Off, Watches, Measures, KeepsOriginal };
+  bool count_original();
+  void watch(const Gain& gain);
+  void begin_measuring(bool recompiles);
+
+  State state_ = State::Watches;
+  bool is_timing_ = false;   // a timed call runs: further ones, nested or of other threads, are not timed
+  bool is_settled_ = false;  // compiled calls were found fast enough, and nothing was compiled since
+  int needed_ = kFirstSuspicious;
+  int suspicious_ = 0;  // suspicious calls, less the others
+  int calm_ = 0;        // calls since the last one that compiled
+  int restarts_ = 0;    // measurements given up because a call compiled
+  int64_t next_keep_ = 0, until_measured_ = 0;
+  totals::Tally* counter_ = nullptr;
+  Samples samples_;
+};
+
+}  // namespace vesta::capture

@@ -1,0 +1,176 @@
+"""Calls that are measured to be slower compiled run uncompiled."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import vesta
+from tests.capture.test_step_aside import report
+
+small = torch.randn(4)
+large = torch.randn(1 << 20)
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def breaks_everywhere(t, log):
+    for i in range(12):
+        print(end="")
+        t = t + i
+        print(end="")
+        log.append({"index": i, "twice": [i, i]})
+    return t
+
+
+def breaks_once(t, log):
+    t = ((t.sin() * 2 + t.cos()).tanh() - t.sigmoid()).exp()
+    log.append(len(log))
+    print(end="")
+    return (t.sin() * 2 + t.cos()).tanh() * t.sigmoid()
+
+
+def run(function, t, calls, **options):
+    compiled = vesta.compile(function, options=options)
+    log, theirs = [], []
+    expected = function(t, theirs)
+    for k in range(calls):
+        log.clear()
+        torch.testing.assert_close(compiled(t, log), expected)
+        assert len(log) == len(theirs), f"call {k}"
+    return compiled
+
+
+def test_a_function_that_only_loses_runs_uncompiled():
+    seen = report(run(breaks_everywhere, small, 60))
+    assert seen.calls == 60
+    assert 20 <= seen.aside <= 55
+    (reason,) = [f for f in seen.fallbacks if "uncompiled" in f.reason]
+    assert 20 <= reason.count < seen.aside
+    assert "its calls took" in str(seen)
+
+
+def test_a_function_that_gains_goes_on_compiled():
+    seen = report(run(breaks_once, large, 60))
+    assert 5 <= seen.aside <= 15  # the measurement
+    assert not [f for f in seen.fallbacks if "uncompiled" in f.reason]
+    assert seen.hits >= 2 * 40
+
+
+def test_it_is_measured_again():
+    calls = 1100
+    compiled = run(breaks_everywhere, small, 60)
+    hits = report(compiled).hits
+    log = []
+    for _ in range(calls):
+        compiled(small, log)
+    assert report(compiled).hits >= hits + 5 * 12
+    assert report(compiled).aside > calls - 30
+
+
+@pytest.mark.parametrize("how", [{"only_if_faster": False}, {"strict": True}])
+def test_it_is_not_measured(how):
+    assert report(run(breaks_everywhere, small, 60, **how)).aside == 0
+
+
+def test_one_graph_is_not_measured():
+    compiled = vesta.compile(lambda t: t + 1)
+    for _ in range(60):
+        compiled(small)
+    assert report(compiled).aside == 0
+
+
+def test_reset_measures_anew():
+    compiled = run(breaks_everywhere, small, 60)
+    vesta.reset()
+    assert report(compiled).aside == 0
+    compiled(small, [])
+    assert report(compiled).hits + report(compiled).misses > 0
+    for _ in range(60):
+        compiled(small, [])
+    assert report(compiled).aside >= 20
+
+
+def test_errors_are_the_programs():
+    def f(t, log):
+        breaks_everywhere(t, log)
+        if len(log) % 24 == 0:
+            raise ValueError(len(log))
+        return t + 1
+
+    compiled = vesta.compile(f)
+    log = []
+    for k in range(60):
+        if k % 2:
+            with pytest.raises(ValueError, match=str(len(log) + 12)):
+                compiled(small, log)
+        else:
+            assert torch.equal(compiled(small, log), small + 1)
+    assert len(log) == 60 * 12
+
+
+def test_random_numbers_are_eagers():
+    def f(t):
+        for _ in range(8):
+            t = t + torch.rand(4)
+            print(end="")
+        return t
+
+    compiled = vesta.compile(f)
+    torch.manual_seed(1)
+    expected = [f(small) for _ in range(60)]
+    torch.manual_seed(1)
+    for want in expected:
+        torch.testing.assert_close(compiled(small), want)
+
+
+def test_recursion_and_threads():
+    def f(t, depth):
+        if depth:
+            t = compiled(t, depth - 1)
+        for i in range(6):
+            t = t + i
+            print(end="")
+        return t
+
+    compiled = vesta.compile(f)
+    expected = small + 45
+    wrong = []
+
+    def work():
+        with torch.no_grad():
+            for _ in range(60):
+                if not torch.allclose(compiled(small, 2), expected):
+                    wrong.append(True)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_an_optimizer_step_is_not_slowed_down():
+    torch.manual_seed(0)
+    models = [nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    steps = []
+    for k, model in enumerate(models):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        steps.append(vesta.compile(optimizer.step) if k else optimizer.step)
+    for _ in range(60):
+        for model, step in zip(models, steps, strict=True):
+            with torch.enable_grad():
+                model.zero_grad()
+                model(torch.ones(2, 8)).sum().backward()
+            step()
+    for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(a, b)

@@ -1,0 +1,182 @@
+// When a function is measured, and what its calls do then. No clock is read: the tests say how long calls took.
+#include "capture/python/wrapper/profit.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace vesta::capture {
+namespace {
+
+using Run = Profit::Run;
+
+Gain several_segments() {
+  Gain gain;
+  gain.segments = 3;
+  return gain;
+}
+
+Gain one_segment() {
+  Gain gain;
+  gain.segments = 1;
+  return gain;
+}
+
+Gain a_compile() {
+  Gain gain = several_segments();
+  gain.compiled = gain.passing = true;
+  return gain;
+}
+
+// One call after another, as wrapper/captured_function.cpp makes them.
+struct Calls {
+  // Returns how the call ran; Original also for one that was not measured.
+  Run call(const Gain& gain, double compiled_us, double original_us) {
+    if (profit.keeps_original()) return Run::Original;
+    const Run run = profit.next();
+    if (run == Run::Original) {
+      if (auto found = profit.learn_original(original_us)) reason = *found;
+    } else {
+      profit.learn(run, gain, compiled_us);
+    }
+    return run;
+  }
+  // How many of these calls ran the original.
+  int originals(int calls, const Gain& gain, double compiled_us, double original_us) {
+    int out = 0;
+    for (int i = 0; i < calls; ++i) out += call(gain, compiled_us, original_us) == Run::Original;
+    return out;
+  }
+  Profit profit;
+  std::string reason;
+};
+
+Samples samples(size_t n, double compiled, double original) {
+  return {std::vector<double>(n, compiled), std::vector<double>(n, original)};
+}
+
+TEST(Profit, TimesNearTheLimitTakeMoreSamples) {
+  EXPECT_FALSE(compare(samples(4, 10, 100)).faster.has_value());
+  EXPECT_EQ(compare(samples(5, 10, 100)).faster, true);
+  EXPECT_EQ(compare(samples(5, 200, 100)).faster, false);
+  EXPECT_FALSE(compare(samples(14, 107, 100)).faster.has_value());
+  EXPECT_EQ(compare(samples(15, 107, 100)).faster, false);
+  EXPECT_EQ(compare(samples(15, 104, 100)).faster, true);
+}
+
+TEST(Profit, LongCallsTakeFewerSamples) {
+  EXPECT_FALSE(compare(samples(2, 1e6, 1e6)).faster.has_value());
+  EXPECT_EQ(compare(samples(3, 3e6, 1e6)).faster, false);
+}
+
+TEST(Profit, ThreeTenthsOfAMicrosecondAreNotSlower) {
+  EXPECT_EQ(compare(samples(15, 2.29, 2)).faster, true);
+  EXPECT_EQ(compare(samples(15, 2.31, 2)).faster, false);
+}
+
+TEST(Profit, OneSlowCallDecidesNothing) {
+  Samples s = samples(5, 50, 100);
+  s.compiled[2] = 1e6;
+  EXPECT_EQ(compare(s).faster, true);
+  s.recompiles = true;  // its compile counts
+  EXPECT_EQ(compare(s).faster, false);
+}
+
+TEST(Profit, WithGradientsTheBackwardHalfMayPay) {
+  Samples s = samples(15, 120, 100);
+  EXPECT_EQ(compare(s).faster, false);
+  s.trains = true;
+  EXPECT_EQ(compare(s).faster, true);
+}
+
+TEST(Profit, SlowCallsRunTheOriginalUntilTheNextMeasurement) {
+  Calls calls;
+  EXPECT_EQ(calls.originals(8, several_segments(), 200, 100), 0);
+  EXPECT_EQ(calls.originals(10, several_segments(), 200, 100), 5);
+  EXPECT_EQ(calls.reason, "its calls took 200 us compiled and 100 us uncompiled");
+  EXPECT_EQ(calls.originals(999, several_segments(), 200, 100), 999);
+  EXPECT_EQ(calls.originals(10, several_segments(), 200, 100), 5);
+  EXPECT_EQ(calls.originals(1999, several_segments(), 200, 100), 1999);  // twice as many
+  EXPECT_EQ(calls.originals(10, several_segments(), 50, 100), 5);
+  EXPECT_EQ(calls.originals(5000, several_segments(), 50, 100), 0);
+}
+
+TEST(Profit, CallsThatAreCountedInACounter) {
+  Calls calls;
+  calls.originals(18, several_segments(), 200, 100);
+  totals::Tally tally{totals::of(totals::Count::Aside)};
+  calls.profit.count_in(&tally);
+  calls.originals(7, several_segments(), 200, 100);
+  EXPECT_EQ(tally.value(), 7);
+}
+
+TEST(Profit, OneSegmentIsNotMeasured) {
+  Calls calls;
+  EXPECT_EQ(calls.originals(5000, one_segment(), 200, 100), 0);
+}
+
+TEST(Profit, FastCallsAreMeasuredAgainAfterACompileOnly) {
+  Calls calls;
+  EXPECT_EQ(calls.originals(5000, several_segments(), 50, 100), 5);
+  calls.call(a_compile(), 50, 100);
+  // After 15 more calls, because the second measurement takes twice as many; then three measurements.
+  EXPECT_EQ(calls.originals(5000, several_segments(), 200, 100), 5000 - 15 - 3 * 5);
+}
+
+TEST(Profit, AMeasurementWaitsForCompilesToEnd) {
+  Calls calls;
+  EXPECT_EQ(calls.originals(6, several_segments(), 200, 100), 0);
+  calls.call(a_compile(), 1e5, 100);
+  calls.call(a_compile(), 1e5, 100);
+  EXPECT_EQ(calls.originals(4, several_segments(), 50, 100), 0);
+  EXPECT_EQ(calls.originals(3, several_segments(), 50, 100), 1);
+  EXPECT_EQ(calls.call(a_compile(), 1e5, 100), Run::Original);
+  EXPECT_EQ(calls.call(a_compile(), 1e5, 100), Run::Compiled);  // gives the measurement up
+  EXPECT_EQ(calls.originals(4, several_segments(), 50, 100), 0);
+  EXPECT_EQ(calls.originals(10, several_segments(), 50, 100), 5);
+}
+
+TEST(Profit, ACompileInEachCallIsMeasured) {
+  Calls calls;
+  const int originals = calls.originals(100, a_compile(), 1e5, 100);
+  EXPECT_EQ(originals, 100 - 32 - 5);
+}
+
+TEST(Profit, CallsThatAreEagerForNowDoNotCount) {
+  Calls calls;
+  Gain gain = several_segments();
+  gain.for_now = gain.passing = true;
+  EXPECT_EQ(calls.originals(1000, gain, 200, 100), 0);
+}
+
+TEST(Profit, AGpuIsNeverMeasured) {
+  Calls calls;
+  Gain gain = several_segments();
+  gain.on_gpu = true;
+  calls.call(gain, 200, 100);
+  EXPECT_EQ(calls.originals(1000, several_segments(), 200, 100), 0);
+  calls.profit.forget();
+  EXPECT_EQ(calls.originals(1000, several_segments(), 200, 100), 0);
+}
+
+TEST(Profit, ForgetBeginsAnew) {
+  Calls calls;
+  calls.originals(50, several_segments(), 200, 100);
+  calls.profit.forget();
+  EXPECT_EQ(calls.originals(8, several_segments(), 200, 100), 0);
+  EXPECT_EQ(calls.originals(10, several_segments(), 200, 100), 5);
+}
+
+TEST(Profit, CallsInATimedCallAreNotTimed) {
+  Calls calls;
+  calls.originals(8, several_segments(), 200, 100);
+  EXPECT_EQ(calls.profit.next(), Run::Compiled);
+  EXPECT_EQ(calls.profit.next(), Run::NotTimed);
+  calls.profit.learn(Run::NotTimed, several_segments(), 0);
+  EXPECT_EQ(calls.profit.next(), Run::NotTimed);  // the first one still runs
+  calls.profit.drop(Run::Compiled);               // it raised
+  EXPECT_EQ(calls.profit.next(), Run::Compiled);
+}
+
+}  // namespace
+}  // namespace vesta::capture
