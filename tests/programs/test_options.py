@@ -187,7 +187,7 @@ def test_only_if_faster(entry: EntryPoint, measured: bool) -> None:
         if entry is by_vesta:
             for i in range(12):
                 print(end="")
-                [{"index": i, "twice": [i, i]}]
+                x = {"index": i, "twice": [i, x]}["twice"][1]
                 print(end="")
         return x.sin() + 1
 

@@ -61,17 +61,12 @@ TEST(Profit, TimesNearTheLimitTakeMoreSamples) {
   EXPECT_EQ(compare(samples(5, 200, 100)).faster, false);
   EXPECT_FALSE(compare(samples(14, 107, 100)).faster.has_value());
   EXPECT_EQ(compare(samples(15, 107, 100)).faster, false);
-  EXPECT_EQ(compare(samples(15, 104, 100)).faster, true);
+  EXPECT_EQ(compare(samples(15, 99, 100)).faster, true);
 }
 
 TEST(Profit, LongCallsTakeFewerSamples) {
   EXPECT_FALSE(compare(samples(2, 1e6, 1e6)).faster.has_value());
   EXPECT_EQ(compare(samples(3, 3e6, 1e6)).faster, false);
-}
-
-TEST(Profit, ThreeTenthsOfAMicrosecondAreNotSlower) {
-  EXPECT_EQ(compare(samples(15, 2.29, 2)).faster, true);
-  EXPECT_EQ(compare(samples(15, 2.31, 2)).faster, false);
 }
 
 TEST(Profit, OneSlowCallDecidesNothing) {

@@ -19,8 +19,8 @@ constexpr double kLongCall = 200'000;
 constexpr size_t kSamplesOfLongCalls = 3;
 // Calls run the original for so many calls, then for twice as many after each measurement with the same outcome.
 constexpr int64_t kFirstKeep = 1'000, kLongestKeep = 64'000;
-// Compiled calls are slow beyond this multiple of the original's time, and this many microseconds.
-constexpr double kSlower = 1.05, kSlowerWithGradients = 1.25, kSlowerByUs = 0.3;
+// Compiled calls are slow beyond this multiple of the original's time.
+constexpr double kSlower = 1, kSlowerWithGradients = 1.25;
 // With few samples, only a ratio this far from the limit decides.
 constexpr double kMargin = 0.1;
 
@@ -47,8 +47,7 @@ Comparison compare(const Samples& s) {
   if (n < kSamplesOfLongCalls) return {};
   Comparison out{s.recompiles ? mean(s.compiled) : median(s.compiled), median(s.original), std::nullopt};
   if (n < kLeastSamples && out.compiled_us + out.original_us < 2 * kLongCall) return out;
-  const double slower = s.trains ? kSlowerWithGradients : kSlower;
-  const double limit = std::max(slower * out.original_us, out.original_us + kSlowerByUs);
+  const double limit = (s.trains ? kSlowerWithGradients : kSlower) * out.original_us;
   const double margin = n < kMostSamples ? kMargin : 0;
   if (out.compiled_us <= (1 - margin) * limit)
     out.faster = true;
