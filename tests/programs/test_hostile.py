@@ -12,7 +12,7 @@ import torch
 import vesta
 from tests.programs.hostile import HOSTILE, Hostile
 
-SETTLED = 120  # calls, of which those from the 51st on are compared with eager's time in the slow test
+SETTLED = 50  # calls before times are compared
 ROUNDS, CALLS = 5, 40
 
 
