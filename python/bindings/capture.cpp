@@ -34,6 +34,7 @@ PyObject* look_up(capture::PackageObject which) {
       case MakeGraphBreak: return find("vesta.errors", "_graph_break");
       case MakeStrictError: return find("vesta.errors", "_strict");
       case MakeRecompileError: return find("vesta.errors", "_recompile");
+      case WriteTorchLog: return find("vesta.torch_logs", "write");
       case CompileWithGradients: return find("vesta.training", "compile_graph_with_gradients");
     }
   } catch (py::error_already_set& e) {

@@ -12,6 +12,7 @@ enum class PackageObject {
   MakeStrictError,       // (text, file, line, function) -> the exception of the option `strict`
   MakeRecompileError,    // (name, guard, was, now, file, line, function) -> the exception of the stance
                          // "fail_on_recompile"
+  WriteTorchLog,         // (artifact, text or None) -> whether torch's log of this name is on
   CompileWithGradients,  // (tape, example inputs, options) -> a program that AOTAutograd split in two halves
 };
 // A new reference; nullptr with an error set. Called at every use, so that a module is imported only when it is needed.

@@ -15,6 +15,7 @@
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/torch_logs.h"
 #include "capture/python/wrapper/stance.h"
 
 namespace vesta::capture {
@@ -33,6 +34,23 @@ void record_recompile(const CaptureRecompile& why, const Variant& v) {
   const bool has_values = !why.was.empty() || !why.now.empty();
   events::record(events::Type::Recompile, why.guard,
                  has_values ? fmt::format("{} became {}", why.was, why.now) : std::string());
+}
+
+void log_for_torch(const std::string& function, const Variant& v, const CaptureRecompile* why) {
+  if (why && is_on(TorchLog::Recompiles)) {
+    const bool has_values = !why->was.empty() || !why->now.empty();
+    write(TorchLog::Recompiles,
+          fmt::format("Recompiling function {} at {}:{} in {:.1f} ms\n    triggered by: {}{}", function,
+                      why->segment.file, why->segment.line, why->ms, why->guard,
+                      has_values ? fmt::format(": it was {} and is {}", why->was, why->now) : std::string()));
+  }
+  if (!v.report.stop || !is_on(TorchLog::GraphBreaks)) return;
+  const CaptureBreak& b = *v.report.stop;
+  std::string text = fmt::format("Graph break in user code at {}:{}, in {}\nReason: {}\nHint: {}\nName: {}",
+                                 b.where.file, b.where.line, b.where.function, b.reason, b.hint, b.name);
+  for (const UserLine& caller : b.stack)
+    text += fmt::format("\n  called at {}:{}, in {}", caller.file, caller.line, caller.function);
+  write(TorchLog::GraphBreaks, text);
 }
 
 constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
@@ -188,6 +206,7 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   }
   totals::of(totals::Count::Variants).add();
   s.variants.insert(s.variants.begin(), v);
+  log_for_torch(captured_.name(), *v, traced_before ? &why : nullptr);
   if (warm_up_) warm_up_->is_new = true;
   CaptureDifference unserved;
   if (find(s, ready, unserved)) return true;

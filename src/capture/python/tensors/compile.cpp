@@ -5,7 +5,9 @@
 
 #include "capture/python/package.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/torch_logs.h"
 #include "graph/device.h"
+#include "graph/graph.h"
 #include "pipeline/background.h"
 #include "trace/trace.h"
 #include "vesta/error.h"
@@ -61,6 +63,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   out.in_grad_mode = graph.in_grad_mode;
   out.on_gpu = graph::first_device(*traced.graph, DeviceType::CUDA).has_value();
   out.views = std::move(traced.views);
+  if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*traced.graph));
   if (traced.tape) {
     pipeline::Result result;
     {
