@@ -35,7 +35,7 @@ sanitized() {
   local folder=build/sanitize-${1%%,*}
   cmake -G Ninja -S . -B "$folder" -DVESTA_TORCH=OFF -DVESTA_SANITIZE="$1" >/dev/null && ninja -C "$folder" --quiet || return 1
   ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    TSAN_OPTIONS=halt_on_error=1 ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 1200
+    TSAN_OPTIONS=halt_on_error=1 ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 2400
 }
 
 compiled() {

@@ -251,7 +251,9 @@ TEST(CudaOnHost, RowsAtPlacesAreTakenTogether) {
                       dtype, rows, columns),
           1, std::string(dtype) == "bf16" ? 1e-2 : 1e-6);
       // For both operands and the result.
-      if (columns == 1024) EXPECT_EQ(cases.back().kernel->threads.each * element_size(parse_dtype(dtype)), 16);
+      if (columns == 1024) {
+        EXPECT_EQ(cases.back().kernel->threads.each * element_size(parse_dtype(dtype)), 16);
+      }
       const std::string text = text_of(before);
       const auto packs = [&] {
         int n = 0;

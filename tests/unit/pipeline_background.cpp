@@ -62,7 +62,9 @@ TEST(Background, CompilesForGpus) {
     Options options = kOptions;
     options.autotune_seconds = measures ? 1 : 0;
     const auto compile = pipeline::start_compile(graph::parse(text), options, {}, Background::Clock::now());
-    if (measures) EXPECT_TRUE(compile->is_done());
+    if (measures) {
+      EXPECT_TRUE(compile->is_done());
+    }
     ASSERT_TRUE(compile->wait_until(Background::Clock::time_point::max()));
     EXPECT_EQ(compiled_on == std::this_thread::get_id(), measures);
   }
