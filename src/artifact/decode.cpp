@@ -53,7 +53,7 @@ class Decoder {
     }
     a.device = device(in_.device(), in_.device_index());
     a.is_static = in_.is_static();
-    if (in_.arena_offsets()) a.arena.offsets.assign(in_.arena_offsets()->begin(), in_.arena_offsets()->end());
+    a.arena.offsets = flat::numbers(in_.arena_offsets());
     a.arena.kept_bytes = in_.arena_kept_bytes();
     a.arena.early_bytes = in_.arena_early_bytes();
     a.arena.early_end = in_.arena_early_end();
@@ -162,8 +162,7 @@ class Decoder {
     return out;
   }
   static std::vector<double> numbers(const wire::Arg& a, int count = -1) {
-    std::vector<double> out;
-    if (a.numbers()) out.assign(a.numbers()->begin(), a.numbers()->end());
+    std::vector<double> out = flat::numbers(a.numbers());
     VESTA_REQUIRE(count < 0 || out.size() == static_cast<size_t>(count), "an argument of {} numbers", out.size());
     return out;
   }

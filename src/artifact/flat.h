@@ -7,23 +7,28 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "artifact/require.h"
 
 namespace vesta::artifact::flat {
 
+// FlatBuffers' verifier checks where a vector begins, and not that its elements are aligned.
 template <class T>
 const flatbuffers::Vector<T>& all(const flatbuffers::Vector<T>* v) {
   static const uint32_t none = 0;
-  return v ? *v : *reinterpret_cast<const flatbuffers::Vector<T>*>(&none);
+  if (!v || v->size() == 0) return *reinterpret_cast<const flatbuffers::Vector<T>*>(&none);
+  constexpr size_t kAlignment = alignof(std::remove_pointer_t<T>);  // of structs, the type of an element is a pointer
+  VESTA_REQUIRE(reinterpret_cast<uintptr_t>(v->Data()) % kAlignment == 0, "elements that are not aligned");
+  return *v;
 }
 
 inline std::string text(const flatbuffers::String* s) { return s ? s->str() : std::string(); }
 
 template <class T>
 std::vector<T> numbers(const flatbuffers::Vector<T>* v) {
-  return v ? std::vector<T>(v->begin(), v->end()) : std::vector<T>();
+  return {all(v).begin(), all(v).end()};
 }
 
 // Reads an enumerator, which must lie between 0 and `last`.
