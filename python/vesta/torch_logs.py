@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 
-from torch._logging import getArtifactLogger
+from torch._logging._internal import getArtifactLogger
 
 __all__ = ["ARTIFACTS", "write"]
 
