@@ -18,7 +18,7 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     :func:`vesta.wait` waits for it.
 ``only_if_faster`` (bool; True)
     Calls that have several graphs, or compile again and again, run uncompiled if measurements show that this is faster.
-    For a measurement, compiled and uncompiled calls take turns, at least five times. Functions with one graph, with
+    For a measurement, compiled and uncompiled calls take turns, at least three of each. Functions with one graph, with
     ``fullgraph`` or ``strict``, and those that use a GPU are not measured. False: measure none.
 ``packed_weights`` (bool or int; True)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another

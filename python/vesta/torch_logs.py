@@ -7,10 +7,7 @@ import logging
 
 from torch._logging._internal import getArtifactLogger
 
-__all__ = ["ARTIFACTS", "write"]
-
-# What Vesta tells of torch's artifacts.
-ARTIFACTS = ("graph_breaks", "recompiles", "graph_code")
+__all__ = ["write"]
 
 
 @functools.cache

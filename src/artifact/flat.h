@@ -19,7 +19,7 @@ template <class T>
 const flatbuffers::Vector<T>& all(const flatbuffers::Vector<T>* v) {
   static const uint32_t none = 0;
   if (!v || v->size() == 0) return *reinterpret_cast<const flatbuffers::Vector<T>*>(&none);
-  constexpr size_t kAlignment = alignof(std::remove_pointer_t<T>);  // of structs, the type of an element is a pointer
+  constexpr size_t kAlignment = alignof(std::remove_pointer_t<T>);  // structs are elements of a pointer type
   VESTA_REQUIRE(reinterpret_cast<uintptr_t>(v->Data()) % kAlignment == 0, "elements that are not aligned");
   return *v;
 }

@@ -25,24 +25,24 @@ std::unique_ptr<FrameEvents> begin_frame(const Captured& captured, Frame* f) {
   return std::make_unique<FrameEvents>(captured.name(), place_name(code_of(f), 0));
 }
 
+// Empty for the guard of a graph, whose text says what it was and what it is.
+std::string change_of(const CaptureRecompile& why) {
+  return why.was.empty() && why.now.empty() ? std::string() : fmt::format("{} became {}", why.was, why.now);
+}
+
 void record_recompile(const CaptureRecompile& why, const Variant& v) {
   events::Ids ids = events::current();
   ids.segment = v.segment;
   ids.variant = v.id;
   const events::Within within(ids);
-  // The guard of a graph says in one text what it was and what it is.
-  const bool has_values = !why.was.empty() || !why.now.empty();
-  events::record(events::Type::Recompile, why.guard,
-                 has_values ? fmt::format("{} became {}", why.was, why.now) : std::string());
+  events::record(events::Type::Recompile, why.guard, change_of(why));
 }
 
 void log_for_torch(const std::string& function, const Variant& v, const CaptureRecompile* why) {
   if (why && is_on(TorchLog::Recompiles)) {
-    const bool has_values = !why->was.empty() || !why->now.empty();
     write(TorchLog::Recompiles,
-          fmt::format("Recompiling function {} at {}:{} in {:.1f} ms\n    triggered by: {}{}", function,
-                      why->segment.file, why->segment.line, why->ms, why->guard,
-                      has_values ? fmt::format(": it was {} and is {}", why->was, why->now) : std::string()));
+          fmt::format("Recompiling function {} at {}:{} in {:.1f} ms\n    triggered by: {}\n    {}", function,
+                      why->segment.file, why->segment.line, why->ms, why->guard, change_of(*why)));
   }
   if (!v.report.stop || !is_on(TorchLog::GraphBreaks)) return;
   const CaptureBreak& b = *v.report.stop;

@@ -9,8 +9,8 @@
 namespace vesta::capture {
 namespace {
 
-// Before the first measurement: this many suspicious calls, of which the last few compiled nothing. A function that
-// goes on compiling is measured all the same.
+// A measurement begins after Profit::needed_ suspicious calls once the last kCalmCalls calls have compiled nothing, and
+// at the latest after kMostFurtherCalls more.
 constexpr int kCalmCalls = 4, kMostFurtherCalls = 24, kMostNeeded = 4'096;
 constexpr int kMostRestarts = 3;
 constexpr size_t kLeastSamples = 5, kMostSamples = 15;

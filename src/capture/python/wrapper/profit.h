@@ -35,11 +35,11 @@ class Profit {
   // Nothing is measured any more, and calls run compiled code.
   void switch_off() { state_ = State::Off; }
   void forget();
-  // How the next call is to run. After a call that is timed, learn() or drop() follows.
+  // Says how the next call runs. The caller reports a timed call by learn(), learn_original() or drop().
   Run next();
   // After a compiled call. `us` counts if the call was timed.
   void learn(Run run, const Gain& gain, double us);
-  // After a call of the original that was timed. If calls run the original from now on: the reason, for people.
+  // After a timed call of the original. Returns the reason, for people, if calls run the original from now on.
   std::optional<std::string> learn_original(double us);
   // A call raised.
   void drop(Run run) { is_timing_ = is_timing_ && run == Run::NotTimed; }
