@@ -31,9 +31,9 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPILERS = ("eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "vesta", "copy")
+COMPILERS = ("eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "vesta", "vesta-unpacked", "copy")
 SECTIONS = ("named", "grid", "products")
-TITLES = {"default": "torch.compile", "copy": "copy of as many bytes"}
+TITLES = {"default": "torch.compile", "vesta-unpacked": "vesta, packed_weights=0", "copy": "copy of as many bytes"}
 ROTATED_BYTES = 200 << 20  # of one set of arguments after another
 ROUNDS = 7
 
@@ -41,10 +41,10 @@ ROUNDS = 7
 def compiled(compiler: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if compiler in ("eager", "copy"):
         return function
-    if compiler == "vesta":
+    if compiler.startswith("vesta"):
         import vesta
 
-        return vesta.compile(function)
+        return vesta.compile(function, options={} if compiler == "vesta" else {"packed_weights": 0})
     return torch.compile(function, mode=compiler)
 
 
@@ -116,7 +116,7 @@ def work_on_model(compiler: str, name: str) -> Iterator[dict[str, Any]]:
 
     with torch.no_grad():
         model, (call,) = MODELS[name]()
-        if compiler == "vesta":
+        if compiler.startswith("vesta"):
             __import__("vesta")
         elif compiler != "eager":
             __import__("torch._inductor.compile_fx")

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "artifact/packing.h"
 #include "artifact/returned.h"
 #include "artifact/uses.h"
 #include "base/check.h"
-#include "runtime/prepacked.h"
 
 namespace vesta::runtime {
 
@@ -36,7 +36,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     }
   }
   // Buffers that only prepacked steps read (unpacked or wider forms of weights) are released after their last use.
-  const std::vector<bool> kept = owned ? read_by_runs(a) : std::vector<bool>(count, true);
+  const std::vector<bool> kept = owned ? artifact::read_by_runs(a) : std::vector<bool>(count, true);
   for (size_t b = 0; b < count; ++b) {
     const Role role = a.buffers[b].role;
     if (role == Role::Input || (role == Role::Prepacked && !owned)) exists[b] = true;

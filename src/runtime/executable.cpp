@@ -77,22 +77,15 @@ struct Executable::Impl {
   c10::Device device = c10::kCPU;  // of kernels and the arena
   std::optional<Recordings> recordings;
   bool draws = false;  // a step of it or of an entry point may draw from the default generator
-  std::atomic<std::shared_ptr<const PrepackedSet>> prepacked{nullptr};
-  std::mutex prepacked_mutex;
-  std::atomic<int64_t> times_prepacked = 0;
+  Prepacked prepacked{artifact, prepacked_program};
 
   // What a graph that the caller captures needs, even after this program is gone.
-  std::shared_ptr<const void> kept_for_graph(std::shared_ptr<const PrepackedSet> set) const {
-    struct Kept {
-      std::vector<std::shared_ptr<const machine::DeviceKernel>> kernels;
-      std::shared_ptr<const PrepackedSet> prepacked;
-    };
-    auto kept = std::make_shared<Kept>();
+  std::shared_ptr<const void> kept_for_graph() const {
+    auto kernels = std::make_shared<std::vector<std::shared_ptr<const machine::DeviceKernel>>>();
     for (const BoundProgram* p : {&prepacked_program, &program})
       for (const BoundStep& s : p->steps())
-        if (s.kernel) kept->kernels.push_back(s.kernel);
-    kept->prepacked = std::move(set);
-    return kept;
+        if (s.kernel) kernels->push_back(s.kernel);
+    return kernels;
   }
 
   // The inputs with addresses of memory of their own where kernels write: copy-on-write storage is copied.
@@ -110,44 +103,6 @@ struct Executable::Impl {
       out.addresses = {read.data(), read.size()};
     }
     return out;
-  }
-
-  bool current(const PrepackedSet& set, const CallInputs& in) const {
-    for (size_t i = 0; i < set.versions.size(); ++i) {
-      if (!set.versions[i].current(in.tensor(artifact.prepacked_parameters[i]))) return false;
-    }
-    return true;
-  }
-
-  std::shared_ptr<const PrepackedSet> prepacked_for(const CallInputs& in, Sizes& sizes) {
-    std::shared_ptr<const PrepackedSet> set = prepacked.load();
-    if (set && current(*set, in)) return set;
-    std::lock_guard lock(prepacked_mutex);
-    set = prepacked.load();
-    if (set && current(*set, in)) return set;
-    auto made = std::make_shared<PrepackedSet>();
-    // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
-    for (int i : artifact.prepacked_parameters) made->versions.emplace_back(in.tensor(i));
-    WorkspaceLease workspace;
-    bool wrote = false;
-    Runner runner(artifact, device, sizes, in, *workspace, wrote);
-    runner.begin(prepacked_program, {});
-    runner.run(prepacked_program, {});
-    made->tensors.resize(artifact.buffers.size());
-    const std::vector<bool> kept = read_by_runs(artifact);
-    for (size_t b = 0; b < artifact.buffers.size(); ++b) {
-      if (artifact.buffers[b].role != artifact::Role::Prepacked || !kept[b]) continue;
-      made->tensors[b] = workspace->tensors[b];
-      const at::Tensor& t = made->tensors[b];
-      if (t.use_count() != 2) continue;
-      // A packed weight has no storage in PyTorch. Its bytes are at least those of its elements.
-      made->bytes +=
-          t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
-    }
-    made->held.set(made->bytes);
-    prepacked.store(made);
-    ++times_prepacked;
-    return made;
   }
 };
 
@@ -204,18 +159,20 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
   {
     BelowAutograd guard;
     const c10::OptionalDeviceGuard on(impl.device.is_cpu() ? std::nullopt : std::optional(impl.device));
+    void* const stream = impl.recordings ? current_stream(impl.device) : nullptr;
+    const bool capturing = impl.recordings && machine::is_capturing(stream);
     std::shared_ptr<const PrepackedSet> prepacked;
-    if (!a.prepacked.empty()) prepacked = impl.prepacked_for(in, sizes);
     std::span<const at::Tensor> prepacked_tensors;
-    if (prepacked) prepacked_tensors = prepacked->tensors;
+    if (!a.prepacked.empty()) {
+      prepacked = capturing ? impl.prepacked.captured(in, sizes, impl.device)
+                            : impl.prepacked.get(in, sizes, impl.device, stream);
+      prepacked_tensors = prepacked->tensors;
+    }
     Recordings::Run recorded;
-    if (impl.recordings) {
-      void* const stream = current_stream(impl.device);
-      if (machine::is_capturing(stream)) {
-        machine::keep_for_graph(stream, impl.kept_for_graph(prepacked));
-      } else {
-        recorded = impl.recordings->find(stream, sizes, in, prepacked_tensors);
-      }
+    if (capturing) {
+      machine::keep_for_graph(stream, impl.kept_for_graph());
+    } else if (impl.recordings) {
+      recorded = impl.recordings->find(stream, sizes, in, prepacked_tensors);
     }
     WorkspaceLease workspace;
     Runner runner(a, impl.device, sizes, in, *workspace, wrote, impl.entries);
@@ -266,16 +223,13 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
 const artifact::Artifact& Executable::artifact() const { return impl_->artifact; }
 std::span<const std::unique_ptr<Executable>> Executable::entries() const { return impl_->entries; }
 
-int64_t Executable::times_prepacked() const { return impl_->times_prepacked.load(std::memory_order_relaxed); }
-void Executable::drop_prepacked() const { impl_->prepacked.store(nullptr); }
+int64_t Executable::times_prepacked() const { return impl_->prepacked.times_computed(); }
+void Executable::drop_prepacked() const { impl_->prepacked.drop(); }
 
 std::optional<GraphReport> Executable::graphs() const {
   return impl_->recordings ? std::optional(impl_->recordings->report()) : std::nullopt;
 }
 
-int64_t Executable::prepacked_bytes() const {
-  const auto set = impl_->prepacked.load();
-  return set ? set->bytes : 0;
-}
+int64_t Executable::prepacked_bytes() const { return impl_->prepacked.bytes(); }
 
 }  // namespace vesta::runtime

@@ -1,35 +1,146 @@
 #include "runtime/prepacked.h"
 
-#include "artifact/uses.h"
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "machine/cuda/graph.h"
+#include "runtime/runner.h"
+#include "runtime/workspace.h"
 
 namespace vesta::runtime {
-
 namespace {
-int64_t version_of(const at::Tensor& t) { return t.is_inference() ? -1 : static_cast<int64_t>(t._version()); }
-}  // namespace
 
-ParameterVersion::ParameterVersion(const at::Tensor& t)
-    : tensor_(t.getIntrusivePtr()),
-      storage_(t.storage().getWeakStorageImpl()),
-      tensor_address_(t.unsafeGetTensorImpl()),
-      storage_address_(t.storage().unsafeGetStorageImpl()),
-      data_(t.const_data_ptr()),
-      version_(version_of(t)) {}
-
-bool ParameterVersion::current(const at::Tensor& t) const {
-  return version_ >= 0 && t.unsafeGetTensorImpl() == tensor_address_ &&
-         t.storage().unsafeGetStorageImpl() == storage_address_ && t.const_data_ptr() == data_ &&
-         version_of(t) == version_;
+void note_stream(const PrepackedSet& set, void* stream) {
+  if (!stream || set.last_stream.exchange(stream, std::memory_order_relaxed) == stream) return;
+  for (const auto& part : set.parts) part->read_on(stream);
 }
 
-std::vector<bool> read_by_runs(const artifact::Artifact& a) {
-  std::vector<bool> read(a.buffers.size());
-  const auto note = [&](int buffer) {
-    if (buffer >= 0) read[buffer] = true;
+// Other streams may read the constants as soon as others find them.
+void wait_for_stream(c10::Device device) {
+  const machine::RelaxedThread relaxed;  // another thread may capture
+  const c10::impl::VirtualGuardImpl gpu(device.type());
+  gpu.synchronizeStream(gpu.getStream(device));
+}
+
+}  // namespace
+
+const std::vector<artifact::Recipe>& Prepacked::recipes() {
+  std::call_once(read_, [&] { recipes_ = artifact::recipes_of(artifact_); });
+  return recipes_;
+}
+
+bool Prepacked::current(const PrepackedSet& set, const CallInputs& in) const {
+  for (size_t i = 0; i < set.versions.size(); ++i) {
+    if (!set.versions[i].current(in.tensor(static_cast<size_t>(artifact_.prepacked_parameters[i])))) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const PrepackedSet> Prepacked::get(const CallInputs& in, Sizes& sizes, c10::Device device,
+                                                   void* stream) {
+  std::shared_ptr<const PrepackedSet> set = set_.load();
+  if (!set || !current(*set, in)) {
+    const std::lock_guard lock(mutex_);
+    set = set_.load();
+    if (!set || !current(*set, in)) {
+      set = make(in, sizes, device, stream);
+      set_.store(set);
+      ++times_;
+    }
+  }
+  note_stream(*set, stream);
+  return set;
+}
+
+std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes& sizes, c10::Device device,
+                                                    void* stream) {
+  auto set = std::make_shared<PrepackedSet>();
+  set->tensors.resize(artifact_.buffers.size());
+  // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
+  for (const int i : artifact_.prepacked_parameters) set->versions.emplace_back(in.tensor(static_cast<size_t>(i)));
+  const auto add = [&](const artifact::Recipe& recipe, std::shared_ptr<const PackedTensors> part) {
+    for (size_t k = 0; k < recipe.kept.size(); ++k)
+      set->tensors[static_cast<size_t>(recipe.kept[k])] = part->tensors()[k];
+    set->bytes += part->bytes();
+    set->parts.push_back(std::move(part));
   };
-  for (const artifact::Step& s : a.steps) artifact::for_each_needed(s, note);
-  for (const artifact::Output& o : a.outputs) note(o.view.buffer);
-  return read;
+  struct Missing {
+    const artifact::Recipe* recipe;
+    std::vector<at::Tensor> parameters;
+    ParameterVersions versions;
+  };
+  std::vector<Missing> missing;
+  std::vector<const artifact::Recipe*> to_compute;
+  for (const artifact::Recipe& recipe : recipes()) {
+    Missing m{&recipe, {}, {}};
+    for (const int i : recipe.parameters) {
+      m.parameters.push_back(in.tensor(static_cast<size_t>(i)));
+      m.versions.emplace_back(m.parameters.back());
+    }
+    if (auto part = recipe.name.empty() ? nullptr : find_packed(recipe.name, m.parameters)) {
+      add(recipe, std::move(part));
+    } else {
+      to_compute.push_back(&recipe);
+      missing.push_back(std::move(m));
+    }
+  }
+  if (missing.empty()) return set;
+  std::vector<Made> made = compute(to_compute, in, sizes, device);
+  if (!device.is_cpu()) wait_for_stream(device);
+  for (size_t i = 0; i < missing.size(); ++i) {
+    Missing& m = missing[i];
+    bool shared = !m.recipe->name.empty();
+    for (const ParameterVersion& v : m.versions) shared &= v.is_known();
+    auto part = std::make_shared<const PackedTensors>(shared ? m.recipe->name : "", std::move(made[i].tensors),
+                                                      made[i].bytes, stream);
+    add(*m.recipe, shared ? share_packed(m.recipe->name, std::move(m.versions), m.parameters, part) : part);
+  }
+  return set;
+}
+
+std::vector<Prepacked::Made> Prepacked::compute(const std::vector<const artifact::Recipe*>& recipes,
+                                                const CallInputs& in, Sizes& sizes, c10::Device device) const {
+  std::vector<bool> wanted(artifact_.prepacked.size(), false);
+  for (const artifact::Recipe* recipe : recipes)
+    for (const int step : recipe->steps) wanted[static_cast<size_t>(step)] = true;
+  WorkspaceLease workspace;
+  bool wrote = false;
+  Runner runner(artifact_, device, sizes, in, *workspace, wrote);
+  runner.begin(program_, {});
+  runner.run_prepacked(program_, wanted);
+  std::vector<Made> out;
+  for (const artifact::Recipe* recipe : recipes) {
+    Made& made = out.emplace_back();
+    for (const int b : recipe->kept) {
+      made.tensors.push_back(workspace->tensors[static_cast<size_t>(b)]);
+      const at::Tensor& t = made.tensors.back();
+      // A packed weight has no storage in PyTorch. Its bytes are at least those of its elements. A view of a parameter
+      // has no bytes of its own.
+      if (!t.has_storage()) {
+        made.bytes += t.numel() * static_cast<int64_t>(t.itemsize());
+      } else if (t.use_count() == 2 && t.storage().use_count() == 1) {
+        made.bytes += static_cast<int64_t>(t.storage().nbytes());
+      }
+    }
+  }
+  return out;
+}
+
+std::shared_ptr<const PrepackedSet> Prepacked::captured(const CallInputs& in, Sizes& sizes, c10::Device device) {
+  auto set = std::make_shared<PrepackedSet>();
+  set->tensors.resize(artifact_.buffers.size());
+  std::vector<const artifact::Recipe*> all;
+  for (const artifact::Recipe& recipe : recipes()) all.push_back(&recipe);
+  const std::vector<Made> made = compute(all, in, sizes, device);
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t k = 0; k < all[i]->kept.size(); ++k)
+      set->tensors[static_cast<size_t>(all[i]->kept[k])] = made[i].tensors[k];
+  }
+  return set;
+}
+
+int64_t Prepacked::bytes() const {
+  const auto set = set_.load();
+  return set ? set->bytes : 0;
 }
 
 }  // namespace vesta::runtime

@@ -1,44 +1,62 @@
-// Prepacked constants: tensors computed from parameters (packed, folded, converted) and kept until a parameter changes.
-//
-// A parameter counts as unchanged while it is the same TensorImpl on the same storage with the same data pointer and
-// version counter. Inference tensors have no version counter, so nothing may be kept for them: the entry point passes
-// them as plain arguments. If a set of prepacked constants reads one nevertheless, it is computed at every run.
+// Prepacked constants of one program: tensors computed from parameters (packed, folded, converted) and kept until a
+// parameter changes. If they read a parameter without a version counter, they are computed at every run.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
-
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <vector>
 
-#include "artifact/artifact.h"
-#include "base/totals.h"
+#include "artifact/packing.h"
+#include "runtime/bound_program.h"
+#include "runtime/resolver.h"
+#include "runtime/shared_constants.h"
 
 namespace vesta::runtime {
 
-class ParameterVersion {
+struct PrepackedSet {
+  ParameterVersions versions;       // parallel to Artifact::prepacked_parameters
+  std::vector<at::Tensor> tensors;  // per buffer; defined for the Prepacked ones that runs read
+  std::vector<std::shared_ptr<const PackedTensors>> parts;
+  int64_t bytes = 0;
+  mutable std::atomic<void*> last_stream{nullptr};  // of a GPU
+};
+
+// Thread-safe.
+class Prepacked {
  public:
-  explicit ParameterVersion(const at::Tensor& t);
-  bool current(const at::Tensor& t) const;
+  // `program`: the bound prepacked steps of the artifact. Both outlive it.
+  Prepacked(const artifact::Artifact& artifact, const BoundProgram& program) : artifact_(artifact), program_(program) {}
+
+  // The constants for a run on `device`, with `stream` as its current stream if it is a GPU.
+  std::shared_ptr<const PrepackedSet> get(const CallInputs& in, Sizes& sizes, c10::Device device, void* stream);
+  // The same for a run that the caller captures: the capture computes them, because its replays must see what is
+  // written to parameters in between, as eager's do.
+  std::shared_ptr<const PrepackedSet> captured(const CallInputs& in, Sizes& sizes, c10::Device device);
+
+  int64_t bytes() const;
+  int64_t times_computed() const { return times_.load(std::memory_order_relaxed); }
+  void drop() { set_.store(nullptr); }
 
  private:
-  // Weak references keep other tensors from using the addresses again.
-  c10::weak_intrusive_ptr<c10::TensorImpl> tensor_;
-  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
-  const c10::TensorImpl* tensor_address_;
-  const c10::StorageImpl* storage_address_;
-  const void* data_;
-  int64_t version_;  // -1: it has no counter
-};
+  struct Made {
+    std::vector<at::Tensor> tensors;  // in the order of Recipe::kept
+    int64_t bytes = 0;
+  };
+  bool current(const PrepackedSet& set, const CallInputs& in) const;
+  const std::vector<artifact::Recipe>& recipes();
+  std::shared_ptr<const PrepackedSet> make(const CallInputs& in, Sizes& sizes, c10::Device device, void* stream);
+  // Runs the steps of these recipes.
+  std::vector<Made> compute(const std::vector<const artifact::Recipe*>& recipes, const CallInputs& in, Sizes& sizes,
+                            c10::Device device) const;
 
-struct PrepackedSet {
-  std::vector<ParameterVersion> versions;  // parallel to Artifact::prepacked_parameters
-  std::vector<at::Tensor> tensors;         // per buffer; defined for the Prepacked ones that runs read
-  int64_t bytes = 0;
-  totals::KeptBytes held{totals::Memory::PackedWeights};
+  const artifact::Artifact& artifact_;
+  const BoundProgram& program_;
+  std::atomic<std::shared_ptr<const PrepackedSet>> set_{nullptr};
+  std::mutex mutex_;  // held by the thread that computes them
+  std::once_flag read_;
+  std::vector<artifact::Recipe> recipes_;
+  std::atomic<int64_t> times_ = 0;
 };
-
-// By buffer: whether a step of a run or an output reads it. Prepacked buffers that only prepacked steps read are
-// dropped.
-std::vector<bool> read_by_runs(const artifact::Artifact& a);
 
 }  // namespace vesta::runtime

@@ -417,7 +417,7 @@ void Runner::drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed
 }
 
 void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
-  next_ = program.owned() ? resolved_->prepacked.data() : resolved_->steps.data();
+  next_ = resolved_->steps.data();
   const int count = static_cast<int>(program.first_copy());
   for (int i = 0; i < count;) {
     if (RecordedGraph* const graph = recording_ ? recording_->graph_at(i) : nullptr) {
@@ -433,6 +433,16 @@ void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
   }
   if (recording_) recording_->forget_moved();
   for (int b : program.never_written()) allocate(b);
+}
+
+void Runner::run_prepacked(const BoundProgram& program, const std::vector<bool>& wanted) {
+  const int count = static_cast<int>(program.steps().size());
+  for (int i = 0; i < count; ++i) {
+    if (!wanted[static_cast<size_t>(i)]) continue;
+    next_ = resolved_->prepacked.data() + i;
+    run_step(i);
+    leave_step(i, {});
+  }
 }
 
 void Runner::capture(int first, int end, const std::function<void(int)>& done) {

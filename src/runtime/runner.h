@@ -36,6 +36,8 @@ class Runner {
   void begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording = nullptr);
   // Runs every step except the copies to inputs. `sizes` are complete when it returns.
   void run(const BoundProgram& program, std::span<at::Tensor> consumed);
+  // Runs these steps of a program of prepacked steps.
+  void run_prepacked(const BoundProgram& program, const std::vector<bool>& wanted);
   // For a recording that is being made, in the order of steps, on a stream that is captured. capture() runs the steps
   // from `first` on and calls done(i) after each; buffers outside of the arena and the recording's memory have no
   // address yet. pass_over() does the same without running the steps.

@@ -24,6 +24,7 @@ from tests.cuda import (
     deadlines,  # noqa: F401 (more traps)
     models,
     operators,
+    prepacked,  # noqa: F401
     processes,  # noqa: F401
     products,  # noqa: F401
     programs,
@@ -65,7 +66,7 @@ def run_traps(notes: list[str]) -> tuple[int, list[str]]:
         command = [
             sys.executable,
             "-c",
-            "from tests.cuda import deadlines, processes, products, recorded, traps, tuned, two_gpus; "
+            "from tests.cuda import deadlines, prepacked, processes, products, recorded, traps, tuned, two_gpus; "
             f"traps.run({name!r})",
         ]
         try:

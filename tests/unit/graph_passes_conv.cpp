@@ -192,11 +192,12 @@ input %2 : bf16[8, 8, 3, 3]@cuda:0 = argument "v"
 prepacked %4 : bf16[8, 8, 3, 3]{72, 1, 24, 8}@cuda:0 = aten::clone(%1, memory_format=format.channels_last)
 %5 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%3, %4, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
 %6 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::group_norm(%5, 2)
-%7 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%6, %2, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
-%8 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%7, %4, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%7 : bf16[8, 8, 3, 3]{72, 1, 24, 8}@cuda:0 = aten::clone(%2, memory_format=format.channels_last)
+%8 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%6, %7, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
 %9 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%8, %4, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
-%10 : bf16[1, 8, 6, 6]@cuda:0 = aten::clone(%9, memory_format=format.contiguous)
-output %10
+%10 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%9, %4, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%11 : bf16[1, 8, 6, 6]@cuda:0 = aten::clone(%10, memory_format=format.contiguous)
+output %11
 )",
               {}, DeviceType::CUDA);
 }
@@ -222,6 +223,13 @@ TEST(ChannelsLast, KeepsWeightsWithinTheBoundOfCopies) {
   EXPECT_TRUE(use_channels_last(*g, {.options = {.packed_weights = 0}, .device = DeviceType::CUDA}));
   verify(*g);
   EXPECT_EQ(prepacked_bytes(*g), 0);
+  // Each call lays a weight out for all convolutions that read it: two weights, and the input of the first.
+  int copies = 0;
+  g->for_each_node([&](const Node* n) {
+    copies +=
+        n->op->name == "aten::clone" && n->results[0]->type.strides == channels_last_strides(n->results[0]->type.sizes);
+  });
+  EXPECT_EQ(copies, 3);
   // Room for one weight, which three convolutions read.
   const auto shared = parse(convolutions_on_gpu("f16", 1));
   const int64_t bytes = 8 * 8 * 3 * 3 * 2;
