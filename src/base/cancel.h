@@ -1,4 +1,5 @@
-// Lets one thread tell another that its work is not wanted any more. Long work asks at places where it can stop.
+// Lets one thread tell another that its work is not wanted any more, or that nobody waits for it. Long work asks at
+// places where it can stop.
 #pragma once
 
 #include <atomic>
@@ -19,9 +20,12 @@ class CancelToken {
   void check() const {
     if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
   }
+  // Nobody waits for the work from now on: it leaves all cores but one to others.
+  void nobody_waits() { awaited_.store(false, std::memory_order_relaxed); }
+  bool is_awaited() const { return awaited_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> cancelled_{false}, awaited_{true};
 };
 
 }  // namespace vesta

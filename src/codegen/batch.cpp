@@ -28,6 +28,15 @@ class Cache {
  public:
   enum class Claim { Found, Mine, Others };
 
+  Cache() = default;
+  // The cache of a forked child. Threads that it does not have build nothing. The caller holds the lock of `parent`.
+  explicit Cache(const Cache& parent) {
+    for (const auto& [symbol, slot] : parent.slots_)
+      if (!slot.building) slots_.emplace(symbol, slot);
+  }
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   Claim claim(const std::string& symbol, std::shared_ptr<const Object>& object) {
     const std::lock_guard lock(mutex_);
     Slot& slot = slots_[symbol];
@@ -73,21 +82,18 @@ class Cache {
   size_t sweep_at_ = 1024;
 };
 
-Cache& cache() {
-  static Cache* c = new Cache;
-  return *c;
-}
-
 // Threads that live as long as the process, so that what a thread's generator has set up serves all compiles. The
 // caller of run() works, too.
 class Pool {
  public:
-  // Calls work(i) for i in [0, count) on at most `width` threads and returns when all calls are done.
-  void run(int width, size_t count, const std::function<void(size_t)>& work) {
+  // Calls work(i) for i in [0, count) on at most `width` threads and returns when all calls are done. If nobody waits
+  // (`token`, which may be null), only the caller works.
+  void run(int width, const CancelToken* token, size_t count, const std::function<void(size_t)>& work) {
     auto batch = std::make_shared<Batch>();
+    batch->token = token;
     batch->count = count;
     batch->work = &work;
-    int helpers = std::min<int>(width, static_cast<int>(count)) - 1;
+    const int helpers = batch->is_awaited() ? std::min<int>(width, static_cast<int>(count)) - 1 : 0;
     if (helpers > 0) {
       std::lock_guard lock(mutex_);
       while (static_cast<int>(threads_) < helpers) {
@@ -97,7 +103,7 @@ class Pool {
       for (int i = 0; i < helpers; ++i) queue_.push_back(batch);
       wake_.notify_all();
     }
-    batch->drain();
+    batch->drain(true);
     std::unique_lock lock(batch->mutex);
     batch->all_done.wait(lock, [&] { return batch->done == batch->count; });
   }
@@ -107,15 +113,19 @@ class Pool {
     std::atomic<size_t> next{0};
     size_t count = 0;
     const std::function<void(size_t)>* work = nullptr;
+    const CancelToken* token = nullptr;
     std::mutex mutex;
     std::condition_variable all_done;
     size_t done = 0;
 
-    void drain() {
+    bool is_awaited() const { return !token || token->is_awaited(); }
+    void drain(bool caller) {
       for (size_t i = next++; i < count; i = next++) {
         (*work)(i);
+        const bool stays = caller || is_awaited();  // the token may be gone when all calls are done
         std::lock_guard lock(mutex);
         if (++done == count) all_done.notify_all();
+        if (!stays) return;
       }
     }
   };
@@ -128,7 +138,7 @@ class Pool {
       std::shared_ptr<Batch> batch = std::move(queue_.back());
       queue_.pop_back();
       lock.unlock();
-      batch->drain();
+      batch->drain(false);
     }
   }
 
@@ -138,24 +148,61 @@ class Pool {
   size_t threads_ = 0;
 };
 
-// The state of a process that compiles. fork() waits until no compile is running. The child starts with a Process of
-// its own: it has none of the parent's threads and would wait forever for locks that they held.
+// Readers are threads inside of a generator, the writer is a thread that forks. The writer waits for those that are
+// inside, and others wait for it: std::shared_mutex alone would let them in first.
+class ForkGate {
+ public:
+  using Inside = std::shared_lock<std::shared_mutex>;
+  Inside enter() {
+    const std::lock_guard turn(turn_);
+    return Inside(inside_);
+  }
+  void close() {
+    turn_.lock();
+    inside_.lock();
+  }
+  void open() {
+    inside_.unlock();
+    turn_.unlock();
+  }
+
+ private:
+  std::mutex turn_;
+  std::shared_mutex inside_;
+};
+
+// The state of a process that compiles. fork() waits until no thread is inside of a generator: for the kernels that are
+// being compiled, and for whole batches only where a generator's calls wait for each other. The child starts with a
+// Process of its own: it has none of the parent's threads and would wait forever for locks that they held.
 struct Process {
-  std::shared_mutex compiling;
+  ForkGate gate;
+  Cache cache;
   Pool pool;
 
+  Process() = default;
+  explicit Process(const Process& parent) : cache(parent.cache) {}
   static Process& current() { return *place(); }
 
  private:
   static std::atomic<Process*>& place() {
     static auto* p = [] {
-      pthread_atfork([] { current().compiling.lock(); }, [] { current().compiling.unlock(); },
-                     [] { place() = new Process; });
+      pthread_atfork(
+          [] {
+            current().gate.close();
+            current().cache.lock();
+          },
+          [] {
+            current().cache.unlock();
+            current().gate.open();
+          },
+          [] { place() = new Process(current()); });
       return new std::atomic<Process*>(new Process);
     }();
     return *p;
   }
 };
+
+Cache& cache() { return Process::current().cache; }
 
 // The claimed symbols of a batch. Symbols that are not published in the end are abandoned.
 class Claims {
@@ -233,12 +280,13 @@ std::vector<Result> compile_batch(const std::vector<Request>& requests, const Co
   const int width =
       options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Process& process = Process::current();
-  const std::shared_lock no_fork(process.compiling);
+  const auto inside = code.calls_wait ? process.gate.enter() : ForkGate::Inside();
   const events::Ids ids = events::current();
   const Parallel parallel = [&](size_t count, const std::function<void(size_t)>& work) {
     std::vector<std::exception_ptr> errors(count);
-    process.pool.run(width, count, [&](size_t i) {
+    process.pool.run(width, options.cancel, count, [&](size_t i) {
       const events::Within within(ids);
+      const auto inside = code.calls_wait ? ForkGate::Inside() : process.gate.enter();
       try {
         work(i);
       } catch (...) {

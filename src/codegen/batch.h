@@ -35,6 +35,7 @@ struct Code {
   std::function<void(std::span<const Wanted> wanted, const Parallel& parallel,
                      const std::function<void(size_t, std::string)>& done)>
       generate;
+  bool calls_wait = false;  // a call that `generate` makes on the threads may wait for another one
 };
 
 std::vector<Result> compile_batch(const std::vector<Request>& requests, const Code& code,

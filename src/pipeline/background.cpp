@@ -1,6 +1,8 @@
 #include "pipeline/background.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,7 +23,14 @@ namespace vesta::pipeline {
 namespace {
 
 // How long a process that exits waits for its compiles. They are asked to stop first.
-constexpr std::chrono::seconds kExitWait{2};
+constexpr std::chrono::seconds kExitWait{10};
+
+constexpr int kLowPriority = 10;  // the nice value of "background" jobs
+
+void lower_priority(int thread) {
+  const auto id = static_cast<id_t>(thread);
+  if (getpriority(PRIO_PROCESS, id) < kLowPriority) setpriority(PRIO_PROCESS, id, kLowPriority);
+}
 
 std::atomic<int64_t> forks{0};  // between the first process and this one
 
@@ -30,14 +39,15 @@ std::atomic<int64_t> forks{0};  // between the first process and this one
 // The threads that compile, and the compiles that they run.
 class CompileThreads {
  public:
-  void start(std::shared_ptr<Background> compile) {
+  void start(std::shared_ptr<Background> compile, bool awaited) {
     const std::lock_guard lock(mutex_);
     running_.insert(compile.get());
-    queue_.push_back(std::move(compile));
-    if (idle_ >= queue_.size()) {
-      wake_.notify_one();
+    Lane& lane = awaited ? awaited_ : background_;
+    lane.queue.push_back(std::move(compile));
+    if (lane.idle >= lane.queue.size()) {
+      lane.wake.notify_one();
     } else {
-      std::thread([this] { serve(); }).detach();
+      std::thread([this, &lane] { serve(lane); }).detach();
     }
   }
   void cancel_all() {
@@ -52,20 +62,31 @@ class CompileThreads {
   static CompileThreads& current() { return *place(); }
 
  private:
-  void serve() {
+  // Threads of one priority.
+  struct Lane {
+    std::condition_variable wake;
+    std::vector<std::shared_ptr<Background>> queue;
+    size_t idle = 0;
+  };
+
+  void serve(Lane& first) {
     pthread_setname_np(pthread_self(), "vesta compile");
+    Lane* lane = &first;
     std::unique_lock lock(mutex_);
     for (;;) {
-      ++idle_;
-      wake_.wait(lock, [&] { return !queue_.empty(); });
-      --idle_;
-      const std::shared_ptr<Background> compile = std::move(queue_.back());
-      queue_.pop_back();
+      ++lane->idle;
+      lane->wake.wait(lock, [&] { return !lane->queue.empty(); });
+      --lane->idle;
+      const std::shared_ptr<Background> compile = std::move(lane->queue.back());
+      lane->queue.pop_back();
       lock.unlock();
-      compile->run();
+      const bool lowered = compile->run();
       lock.lock();
       running_.erase(compile.get());
       if (running_.empty()) ended_.notify_all();
+      if (!lowered) continue;
+      if (lane == &awaited_ && background_.idle > 0) return;  // one such thread is enough
+      lane = &background_;
     }
   }
 
@@ -89,17 +110,17 @@ class CompileThreads {
   }
 
   std::mutex mutex_;
-  std::condition_variable wake_, ended_;
-  std::vector<std::shared_ptr<Background>> queue_;
-  std::set<Background*> running_;  // with those in the queue
-  size_t idle_ = 0;
+  std::condition_variable ended_;
+  Lane awaited_, background_;
+  std::set<Background*> running_;  // with those in the queues
 };
 
 Background::Background(Work work) : work_(std::move(work)), process_(forks), ids_(events::current()) {}
 
-std::shared_ptr<Background> Background::start(Work work) {
+std::shared_ptr<Background> Background::start(Work work, bool awaited) {
   std::shared_ptr<Background> out(new Background(std::move(work)));
-  CompileThreads::current().start(out);
+  if (!awaited) out->lower();
+  CompileThreads::current().start(out, awaited);
   return out;
 }
 
@@ -109,7 +130,19 @@ std::shared_ptr<Background> Background::finished(Work work) {
   return out;
 }
 
-void Background::run() noexcept {
+void Background::lower() {
+  cancel_.nobody_waits();
+  const std::lock_guard lock(mutex_);
+  is_lowered_ = true;
+  if (thread_) lower_priority(thread_);
+}
+
+bool Background::run() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    thread_ = gettid();
+    if (is_lowered_) lower_priority(thread_);
+  }
   const events::Within within(ids_);
   std::optional<Result> result;
   std::exception_ptr error;
@@ -120,10 +153,12 @@ void Background::run() noexcept {
   }
   const Work done = std::move(work_);  // what it holds dies outside of the lock
   const std::lock_guard lock(mutex_);
+  thread_ = 0;
   result_ = std::move(result);
   error_ = error;
   done_.store(true, std::memory_order_release);
   finished_.notify_all();
+  return is_lowered_;
 }
 
 bool Background::is_lost() const { return !is_done() && process_ != forks; }
@@ -151,8 +186,8 @@ std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, c
     return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
   };
   if (measures) return Background::finished(std::move(work));
-  std::shared_ptr<Background> started = Background::start(std::move(work));
-  if (!options.background) started->wait_until(end);
+  std::shared_ptr<Background> started = Background::start(std::move(work), !options.background);
+  if (!options.background && !started->wait_until(end)) started->lower();
   return started;
 }
 

@@ -1,6 +1,10 @@
 // A compile on a thread of its own. Its caller waits as long as its deadline allows, and goes on without the result
 // then; the compile ends in the background.
 //
+// In the background a compile takes one thread, of a low priority (nice value 10), so that it takes little time from
+// the program. An unprivileged process cannot raise a thread's priority again. Such a thread is only kept for compiles
+// for which nobody waits from the start.
+//
 // Threads are kept for later compiles, because LLVM's state of a thread is costly to make. The child of a fork has none
 // of the threads: compiles that ran at the fork are lost to it (is_lost), and it starts its own. At exit, running
 // compiles are cancelled, and the process waits until they have stopped, which takes the time of one pass or one
@@ -27,7 +31,8 @@ class Background {
   using Clock = std::chrono::steady_clock;
   using Work = std::function<Result(const CancelToken&)>;
 
-  static std::shared_ptr<Background> start(Work work);
+  // `awaited`: somebody is going to wait for the result.
+  static std::shared_ptr<Background> start(Work work, bool awaited = true);
   // Runs `work` on the calling thread.
   static std::shared_ptr<Background> finished(Work work);
   Background(const Background&) = delete;
@@ -35,6 +40,8 @@ class Background {
   // Whether the compile is done. Waits until `end` for it, but not for a compile that is lost.
   bool wait_until(Clock::time_point end) const;
   bool is_done() const { return done_.load(std::memory_order_acquire); }
+  // Nobody waits from now on.
+  void lower();
   // The compile was still running when this process was forked: it will never be done here.
   bool is_lost() const;
   // What the compile made, or throws what it threw. It must be done. Only the first call gets the result.
@@ -42,13 +49,16 @@ class Background {
 
  private:
   explicit Background(Work work);
-  void run() noexcept;
+  // Returns whether the calling thread's priority was lowered.
+  bool run() noexcept;
 
   friend class CompileThreads;
   Work work_;
   CancelToken cancel_;
   mutable std::mutex mutex_;
   mutable std::condition_variable finished_;
+  int thread_ = 0;  // Linux's id of the thread that runs it, if one does
+  bool is_lowered_ = false;
   std::atomic<bool> done_{false};
   const int64_t process_;  // the forks that led to the process which started it
   const events::Ids ids_;  // of what the compile is for

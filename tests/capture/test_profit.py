@@ -57,6 +57,7 @@ def test_a_function_that_only_loses_runs_uncompiled():
     assert "its calls took" in str(seen)
 
 
+@pytest.mark.kernels
 def test_a_function_that_gains_goes_on_compiled():
     seen = report(run(breaks_once, large, 60))
     assert 5 <= seen.aside <= 15  # the measurement
@@ -80,6 +81,7 @@ def test_it_is_not_measured(how):
     assert report(run(breaks_everywhere, small, 60, **how)).aside == 0
 
 
+@pytest.mark.kernels
 def test_one_graph_is_not_measured():
     compiled = vesta.compile(lambda t: t + 1)
     for _ in range(60):

@@ -153,7 +153,7 @@ std::vector<Result> compile_with_nvrtc(const std::vector<Request>& requests, con
   const auto code = [&](std::span<const Wanted> wanted, const Parallel& parallel, const auto& done) {
     ToCode(target, options).run(wanted, parallel, done);
   };
-  return compile_batch(requests, {machine::Form::Cuda, nvrtc_fingerprint(target), code}, options);
+  return compile_batch(requests, {machine::Form::Cuda, nvrtc_fingerprint(target), code, /*calls_wait=*/true}, options);
 }
 
 }  // namespace vesta::codegen
