@@ -49,7 +49,7 @@ class Latencies:
     worst: float
     first: float
     graphs: int = 0  # compiled programs
-    aside: int = 0  # calls that did not run compiled
+    misses: int = 0  # calls for which no compiled program was ready
 
 
 def schedule(requests: int, rate_per_s: float, new_share: float, seed: int) -> list[Request]:
@@ -114,7 +114,7 @@ def run(compiler: str, requests: list[Request], deadline_ms: int) -> Latencies:
     out = Latencies(compiler, p50, p90, p99, in_order[-1], 1e3 * latencies[0])
     if compiler == "vesta":
         stats = vesta.stats()
-        out.graphs, out.aside = stats.variants, stats.aside
+        out.graphs, out.misses = stats.variants, stats.misses
     return out
 
 
@@ -156,7 +156,7 @@ def main() -> int:
     rows = {}
     for compiler in options.compilers:
         row = rows[compiler] = in_process(compiler, options, rate)
-        more = f"   {row.graphs} programs, {row.aside} calls aside" if compiler == "vesta" else ""
+        more = f"   {row.graphs} programs, {row.misses} calls before they were ready" if compiler == "vesta" else ""
         numbers = "".join(f"{v:9.1f}" for v in (row.p50, row.p90, row.p99, row.worst, row.first))
         print(f"{TITLES[compiler]:32}{numbers}{more}", flush=True)
     if "eager" not in rows or "vesta" not in rows:
