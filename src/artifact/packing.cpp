@@ -39,7 +39,7 @@ bool is_constant(const TensorDesc& t) {
          std::all_of(t.strides.begin(), t.strides.end(), constant);
 }
 
-// Writes the steps of a recipe as an artifact of their own, whose buffers are numbered as the steps use them. What
+// Writes the steps of a packing as an artifact of their own, whose buffers are numbered as the steps use them. What
 // depends on the rest of the program (labels, source lines, lives) is left out.
 class Extract {
  public:
@@ -67,7 +67,7 @@ class Extract {
     out_.prepacked.push_back(std::move(step));
   }
 
-  // `kept`: as in Recipe. Empty if a size is not constant.
+  // `kept`: as in Packing. Empty if a size is not constant.
   std::string name(const std::vector<int>& kept) {
     if (!constant_) return {};
     for (const int b : kept) out_.mutated.push_back(number(b));  // any list of numbers of the artifact serves
@@ -106,28 +106,28 @@ class Extract {
 
 }  // namespace
 
-std::vector<Recipe> recipes_of(const Artifact& a) {
+std::vector<Packing> packings_of(const Artifact& a) {
   const std::vector<int> part = parts_of(a);
   const std::vector<bool> kept = read_by_runs(a);
-  std::map<int, Recipe> recipes;
+  std::map<int, Packing> packings;
   std::map<int, Extract> extracts;
   for (int i = 0; i < static_cast<int>(part.size()); ++i) {
     const Step& step = a.prepacked[static_cast<size_t>(i)];
-    Recipe& recipe = recipes[part[static_cast<size_t>(i)]];
-    recipe.steps.push_back(i);
+    Packing& packing = packings[part[static_cast<size_t>(i)]];
+    packing.steps.push_back(i);
     extracts.try_emplace(part[static_cast<size_t>(i)], a).first->second.add(step);
     for_each_use(step, [&](int b, uint8_t, bool) {
       const bool is_kept = a.buffers[static_cast<size_t>(b)].role == Role::Prepacked && kept[static_cast<size_t>(b)];
-      if (is_kept && std::find(recipe.kept.begin(), recipe.kept.end(), b) == recipe.kept.end())
-        recipe.kept.push_back(b);
+      if (is_kept && std::find(packing.kept.begin(), packing.kept.end(), b) == packing.kept.end())
+        packing.kept.push_back(b);
     });
   }
-  std::vector<Recipe> out;
-  for (auto& [first, recipe] : recipes) {
+  std::vector<Packing> out;
+  for (auto& [first, packing] : packings) {
     Extract& extract = extracts.at(first);
-    recipe.parameters = extract.parameters();
-    recipe.name = extract.name(recipe.kept);
-    out.push_back(std::move(recipe));
+    packing.parameters = extract.parameters();
+    packing.name = extract.name(packing.kept);
+    out.push_back(std::move(packing));
   }
   return out;
 }

@@ -23,7 +23,7 @@ namespace vesta::pipeline {
 namespace {
 
 // How long a process that exits waits for its compiles. They are asked to stop first.
-constexpr std::chrono::seconds kExitWait{10};
+constexpr std::chrono::seconds kExitWait{2};
 
 constexpr int kLowPriority = 10;  // the nice value of "background" jobs
 

@@ -31,7 +31,7 @@ class Background {
   using Clock = std::chrono::steady_clock;
   using Work = std::function<Result(const CancelToken&)>;
 
-  // `awaited`: somebody is going to wait for the result.
+  // `awaited`: the caller is going to wait for the result.
   static std::shared_ptr<Background> start(Work work, bool awaited = true);
   // Runs `work` on the calling thread.
   static std::shared_ptr<Background> finished(Work work);

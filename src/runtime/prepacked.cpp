@@ -23,9 +23,9 @@ void wait_for_stream(c10::Device device) {
 
 }  // namespace
 
-const std::vector<artifact::Recipe>& Prepacked::recipes() {
-  std::call_once(read_, [&] { recipes_ = artifact::recipes_of(artifact_); });
-  return recipes_;
+const std::vector<artifact::Packing>& Prepacked::packings() {
+  std::call_once(read_, [&] { packings_ = artifact::packings_of(artifact_); });
+  return packings_;
 }
 
 bool Prepacked::current(const PrepackedSet& set, const CallInputs& in) const {
@@ -57,29 +57,29 @@ std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes&
   set->tensors.resize(artifact_.buffers.size());
   // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
   for (const int i : artifact_.prepacked_parameters) set->versions.emplace_back(in.tensor(static_cast<size_t>(i)));
-  const auto add = [&](const artifact::Recipe& recipe, std::shared_ptr<const PackedTensors> part) {
-    for (size_t k = 0; k < recipe.kept.size(); ++k)
-      set->tensors[static_cast<size_t>(recipe.kept[k])] = part->tensors()[k];
+  const auto add = [&](const artifact::Packing& packing, std::shared_ptr<const PackedTensors> part) {
+    for (size_t k = 0; k < packing.kept.size(); ++k)
+      set->tensors[static_cast<size_t>(packing.kept[k])] = part->tensors()[k];
     set->bytes += part->bytes();
     set->parts.push_back(std::move(part));
   };
   struct Missing {
-    const artifact::Recipe* recipe;
+    const artifact::Packing* packing;
     std::vector<at::Tensor> parameters;
     ParameterVersions versions;
   };
   std::vector<Missing> missing;
-  std::vector<const artifact::Recipe*> to_compute;
-  for (const artifact::Recipe& recipe : recipes()) {
-    Missing m{&recipe, {}, {}};
-    for (const int i : recipe.parameters) {
+  std::vector<const artifact::Packing*> to_compute;
+  for (const artifact::Packing& packing : packings()) {
+    Missing m{&packing, {}, {}};
+    for (const int i : packing.parameters) {
       m.parameters.push_back(in.tensor(static_cast<size_t>(i)));
       m.versions.emplace_back(m.parameters.back());
     }
-    if (auto part = recipe.name.empty() ? nullptr : find_packed(recipe.name, m.parameters)) {
-      add(recipe, std::move(part));
+    if (auto part = packing.name.empty() ? nullptr : find_packed(packing.name, m.parameters)) {
+      add(packing, std::move(part));
     } else {
-      to_compute.push_back(&recipe);
+      to_compute.push_back(&packing);
       missing.push_back(std::move(m));
     }
   }
@@ -88,29 +88,29 @@ std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes&
   if (!device.is_cpu()) wait_for_stream(device);
   for (size_t i = 0; i < missing.size(); ++i) {
     Missing& m = missing[i];
-    bool shared = !m.recipe->name.empty();
+    bool shared = !m.packing->name.empty();
     for (const ParameterVersion& v : m.versions) shared &= v.is_known();
-    auto part = std::make_shared<const PackedTensors>(shared ? m.recipe->name : "", std::move(made[i].tensors),
+    auto part = std::make_shared<const PackedTensors>(shared ? m.packing->name : "", std::move(made[i].tensors),
                                                       made[i].bytes, stream);
-    add(*m.recipe, shared ? share_packed(m.recipe->name, std::move(m.versions), m.parameters, part) : part);
+    add(*m.packing, shared ? share_packed(m.packing->name, std::move(m.versions), m.parameters, part) : part);
   }
   return set;
 }
 
-std::vector<Prepacked::Made> Prepacked::compute(const std::vector<const artifact::Recipe*>& recipes,
+std::vector<Prepacked::Made> Prepacked::compute(const std::vector<const artifact::Packing*>& packings,
                                                 const CallInputs& in, Sizes& sizes, c10::Device device) const {
   std::vector<bool> wanted(artifact_.prepacked.size(), false);
-  for (const artifact::Recipe* recipe : recipes)
-    for (const int step : recipe->steps) wanted[static_cast<size_t>(step)] = true;
+  for (const artifact::Packing* packing : packings)
+    for (const int step : packing->steps) wanted[static_cast<size_t>(step)] = true;
   WorkspaceLease workspace;
   bool wrote = false;
   Runner runner(artifact_, device, sizes, in, *workspace, wrote);
   runner.begin(program_, {});
   runner.run_prepacked(program_, wanted);
   std::vector<Made> out;
-  for (const artifact::Recipe* recipe : recipes) {
+  for (const artifact::Packing* packing : packings) {
     Made& made = out.emplace_back();
-    for (const int b : recipe->kept) {
+    for (const int b : packing->kept) {
       made.tensors.push_back(workspace->tensors[static_cast<size_t>(b)]);
       const at::Tensor& t = made.tensors.back();
       // A packed weight has no storage in PyTorch. Its bytes are at least those of its elements. A view of a parameter
@@ -128,8 +128,8 @@ std::vector<Prepacked::Made> Prepacked::compute(const std::vector<const artifact
 std::shared_ptr<const PrepackedSet> Prepacked::captured(const CallInputs& in, Sizes& sizes, c10::Device device) {
   auto set = std::make_shared<PrepackedSet>();
   set->tensors.resize(artifact_.buffers.size());
-  std::vector<const artifact::Recipe*> all;
-  for (const artifact::Recipe& recipe : recipes()) all.push_back(&recipe);
+  std::vector<const artifact::Packing*> all;
+  for (const artifact::Packing& packing : packings()) all.push_back(&packing);
   const std::vector<Made> made = compute(all, in, sizes, device);
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t k = 0; k < all[i]->kept.size(); ++k)

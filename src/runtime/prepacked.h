@@ -40,14 +40,14 @@ class Prepacked {
 
  private:
   struct Made {
-    std::vector<at::Tensor> tensors;  // in the order of Recipe::kept
+    std::vector<at::Tensor> tensors;  // in the order of Packing::kept
     int64_t bytes = 0;
   };
   bool current(const PrepackedSet& set, const CallInputs& in) const;
-  const std::vector<artifact::Recipe>& recipes();
+  const std::vector<artifact::Packing>& packings();
   std::shared_ptr<const PrepackedSet> make(const CallInputs& in, Sizes& sizes, c10::Device device, void* stream);
-  // Runs the steps of these recipes.
-  std::vector<Made> compute(const std::vector<const artifact::Recipe*>& recipes, const CallInputs& in, Sizes& sizes,
+  // Runs the steps of these packings.
+  std::vector<Made> compute(const std::vector<const artifact::Packing*>& packings, const CallInputs& in, Sizes& sizes,
                             c10::Device device) const;
 
   const artifact::Artifact& artifact_;
@@ -55,7 +55,7 @@ class Prepacked {
   std::atomic<std::shared_ptr<const PrepackedSet>> set_{nullptr};
   std::mutex mutex_;  // held by the thread that computes them
   std::once_flag read_;
-  std::vector<artifact::Recipe> recipes_;
+  std::vector<artifact::Packing> packings_;
   std::atomic<int64_t> times_ = 0;
 };
 

@@ -18,7 +18,7 @@ struct Entry {
 
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<std::string, std::vector<Entry>> entries;  // by recipe
+  std::unordered_map<std::string, std::vector<Entry>> entries;  // by packing
 };
 // It lives for ever, because programs may die while the process ends.
 Registry& registry() {
@@ -53,18 +53,18 @@ bool ParameterVersion::current(const at::Tensor& t) const {
          version_of(t) == version_;
 }
 
-PackedTensors::PackedTensors(std::string recipe, std::vector<at::Tensor> tensors, int64_t bytes, void* stream)
-    : recipe_(std::move(recipe)),
+PackedTensors::PackedTensors(std::string packing, std::vector<at::Tensor> tensors, int64_t bytes, void* stream)
+    : packing_(std::move(packing)),
       tensors_(std::move(tensors)),
       bytes_(bytes),
       held_(totals::Memory::PackedWeights, bytes),
       streams_{stream} {}
 
 PackedTensors::~PackedTensors() {
-  if (recipe_.empty()) return;
+  if (packing_.empty()) return;
   std::vector<Entry> ended;  // ends without the lock
   const std::lock_guard lock(registry().mutex);
-  const auto at = registry().entries.find(recipe_);
+  const auto at = registry().entries.find(packing_);
   if (at == registry().entries.end()) return;
   std::vector<Entry>& entries = at->second;
   const auto alive = std::partition(entries.begin(), entries.end(), [](const Entry& e) { return !e.made.expired(); });
@@ -84,17 +84,17 @@ void PackedTensors::read_on(void* stream) const {
   }
 }
 
-std::shared_ptr<const PackedTensors> find_packed(const std::string& recipe, std::span<const at::Tensor> parameters) {
+std::shared_ptr<const PackedTensors> find_packed(const std::string& packing, std::span<const at::Tensor> parameters) {
   const std::lock_guard lock(registry().mutex);
-  const auto at = registry().entries.find(recipe);
+  const auto at = registry().entries.find(packing);
   return at == registry().entries.end() ? nullptr : find(at->second, parameters);
 }
 
-std::shared_ptr<const PackedTensors> share_packed(const std::string& recipe, ParameterVersions versions,
+std::shared_ptr<const PackedTensors> share_packed(const std::string& packing, ParameterVersions versions,
                                                   std::span<const at::Tensor> parameters,
                                                   std::shared_ptr<const PackedTensors> made) {
   const std::lock_guard lock(registry().mutex);
-  std::vector<Entry>& entries = registry().entries[recipe];
+  std::vector<Entry>& entries = registry().entries[packing];
   if (auto theirs = find(entries, parameters)) return theirs;
   entries.push_back({std::move(versions), made});
   return made;

@@ -34,11 +34,11 @@ class ParameterVersion {
   int64_t version_;  // -1: it has no counter
 };
 
-// What one recipe (artifact/packing.h) makes, in the order of Recipe::kept.
+// What one packing (artifact/packing.h) makes, in the order of Packing::kept.
 class PackedTensors {
  public:
   // `stream`: the current one of a GPU, which all work on the tensors has left.
-  PackedTensors(std::string recipe, std::vector<at::Tensor> tensors, int64_t bytes, void* stream);
+  PackedTensors(std::string packing, std::vector<at::Tensor> tensors, int64_t bytes, void* stream);
   ~PackedTensors();
   PackedTensors(const PackedTensors&) = delete;
 
@@ -48,7 +48,7 @@ class PackedTensors {
   void read_on(void* stream) const;
 
  private:
-  const std::string recipe_;
+  const std::string packing_;
   const std::vector<at::Tensor> tensors_;
   const int64_t bytes_;
   const totals::KeptBytes held_;
@@ -56,13 +56,13 @@ class PackedTensors {
   mutable std::vector<void*> streams_;
 };
 
-// Parameters of one recipe at the time when it was made or is needed: one version and one tensor each.
+// Parameters of one packing at the time when it was made or is needed: one version and one tensor each.
 using ParameterVersions = std::vector<ParameterVersion>;
 
-// The tensors that `recipe` made from these parameters, if a program still holds them.
-std::shared_ptr<const PackedTensors> find_packed(const std::string& recipe, std::span<const at::Tensor> parameters);
+// The tensors that `packing` made from these parameters, if a program still holds them.
+std::shared_ptr<const PackedTensors> find_packed(const std::string& packing, std::span<const at::Tensor> parameters);
 // Lets others find `made`. If others have made the same meanwhile, returns theirs.
-std::shared_ptr<const PackedTensors> share_packed(const std::string& recipe, ParameterVersions versions,
+std::shared_ptr<const PackedTensors> share_packed(const std::string& packing, ParameterVersions versions,
                                                   std::span<const at::Tensor> parameters,
                                                   std::shared_ptr<const PackedTensors> made);
 

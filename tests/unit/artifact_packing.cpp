@@ -55,7 +55,7 @@ class Maker {
     o.view = whole(b);
     a.outputs.push_back(o);
   }
-  std::vector<Recipe> recipes() const { return recipes_of(a); }
+  std::vector<Packing> packings() const { return packings_of(a); }
   Artifact a;
 
  private:
@@ -67,21 +67,21 @@ class Maker {
   }
 };
 
-TEST(Packing, StepsThatDependOnEachOtherAreOneRecipe) {
+TEST(Packing, StepsThatDependOnEachOtherAreOnePacking) {
   Maker m;
   const int w = m.parameter(), v = m.parameter();
   const int scale = m.call("aten::rsqrt", {w});
   const int other = m.call("aten::neg", {v});
   const int scaled = m.call("aten::mul", {v, scale});
   for (const int b : {scale, other, scaled}) m.keep(b);
-  const std::vector<Recipe> recipes = m.recipes();
-  ASSERT_EQ(recipes.size(), 2u);
-  EXPECT_EQ(recipes[0].steps, (std::vector{0, 2}));
-  EXPECT_EQ(recipes[0].parameters, (std::vector{0, 1}));
-  EXPECT_EQ(recipes[0].kept, (std::vector{scale, scaled}));
-  EXPECT_EQ(recipes[1].steps, std::vector{1});
-  EXPECT_EQ(recipes[1].parameters, std::vector{1});
-  EXPECT_EQ(recipes[1].kept, std::vector{other});
+  const std::vector<Packing> packings = m.packings();
+  ASSERT_EQ(packings.size(), 2u);
+  EXPECT_EQ(packings[0].steps, (std::vector{0, 2}));
+  EXPECT_EQ(packings[0].parameters, (std::vector{0, 1}));
+  EXPECT_EQ(packings[0].kept, (std::vector{scale, scaled}));
+  EXPECT_EQ(packings[1].steps, std::vector{1});
+  EXPECT_EQ(packings[1].parameters, std::vector{1});
+  EXPECT_EQ(packings[1].kept, std::vector{other});
 }
 
 TEST(Packing, PlaceLabelsAndLinesDoNotCount) {
@@ -95,7 +95,7 @@ TEST(Packing, PlaceLabelsAndLinesDoNotCount) {
   two.launch("k", {b, two.buffer(Role::Prepacked, vector_of(4))}, "k5_add");
   one.keep(2);
   two.keep(6);
-  const Recipe first = one.recipes().at(0), second = two.recipes().at(1);
+  const Packing first = one.packings().at(0), second = two.packings().at(1);
   EXPECT_EQ(first.name, second.name);
   EXPECT_FALSE(first.name.empty());
   EXPECT_EQ(second.parameters, std::vector{2});
@@ -105,7 +105,7 @@ TEST(Packing, WhatMakesOtherConstantsHasAnotherName) {
   const auto named = [](const std::function<void(Maker&)>& make) {
     Maker m;
     make(m);
-    return m.recipes().at(0).name;
+    return m.packings().at(0).name;
   };
   std::vector<std::string> names;
   for (const char* op : {"aten::neg", "aten::exp"})
@@ -142,7 +142,7 @@ TEST(Packing, ASizeThatDependsOnASymbolHasNoName) {
   const int w = m.parameter();
   m.a.buffers[0].type.sizes = {symbol(0)};
   m.keep(m.call("aten::neg", {w}));
-  EXPECT_EQ(m.recipes().at(0).name, "");
+  EXPECT_EQ(m.packings().at(0).name, "");
 }
 
 }  // namespace
