@@ -10,7 +10,7 @@ usage: tools/run_tests.sh [--long] [pytest arguments]
 Without arguments: the unit tests in C++ (ctest) of $BUILD, then every Python test that is not marked `slow`, with $VENV.
 Both always run; one that fails fails the run.
 
-  --long            the Python tests marked `slow` alone, with their seconds
+  --long            only the Python tests marked `slow`, with their seconds; those marked `alone` come last, one by one
   pytest arguments  these Python tests alone, in this process, whatever their marks:
                       tools/run_tests.sh tests/programs/test_large.py
                       tools/run_tests.sh tests/capture/test_front.py -k keyword_only -x
@@ -50,7 +50,8 @@ if [ $# -gt 0 ]; then
   python_tests "$@"
 elif [ "$long" = 1 ]; then
   name="make test-long"
-  python_tests "${side_by_side[@]}" --durations=0 --durations-min=1 -m slow
+  python_tests "${side_by_side[@]}" --durations=0 --durations-min=1 -m "slow and not alone"
+  python_tests --durations=0 -m alone
 else
   name="make test"
   echo "== unit tests"

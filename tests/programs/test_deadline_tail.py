@@ -46,6 +46,7 @@ def _percentile_99(seconds: list[float]) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_first_calls_while_each_stage_takes_ten_seconds(_all_cores_are_busy: None) -> None:
     x = torch.randn(64, 64)
     vesta.compile(_program(0.0))(x)

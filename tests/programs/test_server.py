@@ -9,6 +9,7 @@ import pytest
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.kernels
 def test_latencies_of_a_server_without_warm_up() -> None:
     """The 99th percentile is at most eager's, the deadline of 20 ms and 5 ms: bench.server fails otherwise."""
