@@ -9,8 +9,9 @@
 namespace vesta::runtime {
 namespace {
 
+// The null pointer is a stream, too: the default one.
 void note_stream(const PrepackedSet& set, void* stream) {
-  if (!stream || set.last_stream.exchange(stream, std::memory_order_relaxed) == stream) return;
+  if (set.last_stream.exchange(stream, std::memory_order_relaxed) == stream) return;
   for (const auto& part : set.parts) part->read_on(stream);
 }
 
@@ -47,13 +48,14 @@ std::shared_ptr<const PrepackedSet> Prepacked::get(const CallInputs& in, Sizes& 
       ++times_;
     }
   }
-  note_stream(*set, stream);
+  if (!device.is_cpu()) note_stream(*set, stream);
   return set;
 }
 
 std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes& sizes, c10::Device device,
                                                     void* stream) {
   auto set = std::make_shared<PrepackedSet>();
+  set->last_stream = set.get();  // none
   set->tensors.resize(artifact_.buffers.size());
   // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
   for (const int i : artifact_.prepacked_parameters) set->versions.emplace_back(in.tensor(static_cast<size_t>(i)));

@@ -98,27 +98,37 @@ def weights_laid_out_again_on_a_busy_stream() -> None:
     assert _kept_bytes() > 0, "no weights are kept, so this shows nothing"
 
 
-@trap
-def kept_weights_replaced_while_another_stream_reads_them() -> None:
+def _replaced_while_read(packing: torch.cuda.Stream, reading: torch.cuda.Stream) -> None:
     model, x = _convolutions(), _image()
     expected = model(x)
     compiled = _compiled(model)
-    compiled(x)
-    other = torch.cuda.Stream()
-    with torch.cuda.stream(other):
-        for _ in range(3):
-            compiled(x)
     torch.cuda.synchronize()
-    with torch.cuda.stream(other):
+    for stream in (packing, reading):
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                compiled(x)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(reading):
         torch.cuda._sleep(_SLEEP)
         result = compiled(x)
-    _write_again(model)
-    compiled(x)  # keeps new weights instead
-    sizes = [layer.weight.numel() for layer in (model[0], model[2], model[4])]
-    filled = [torch.full((n,), float("nan"), device="cuda", dtype=torch.half) for n in sizes for _ in range(4)]
+    with torch.cuda.stream(packing):
+        _write_again(model)
+        compiled(x)  # keeps new weights instead
+        sizes = [layer.weight.numel() for layer in (model[0], model[2], model[4])]
+        filled = [torch.full((n,), float("nan"), device="cuda", dtype=torch.half) for n in sizes for _ in range(4)]
     torch.cuda.synchronize()
     assert len(filled) == 12
     _near(result, expected)
+
+
+@trap
+def kept_weights_replaced_while_another_stream_reads_them() -> None:
+    _replaced_while_read(torch.cuda.current_stream(), torch.cuda.Stream())
+
+
+@trap
+def kept_weights_replaced_while_the_default_stream_reads_them() -> None:
+    _replaced_while_read(torch.cuda.Stream(), torch.cuda.current_stream())
 
 
 @trap
