@@ -14,6 +14,7 @@ round, so that the machine's drift cancels; shown are their median and range. Wr
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
@@ -202,8 +203,12 @@ def kernel_table(results: dict[str, dict[str, Run]], what: dict[str, float]) -> 
 
 def cpp_call(path: Path | None) -> dict[str, Any]:
     """The output of the C++ benchmark of a call: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
-    path = path or next(iter(sorted(ROOT.glob("build/*/bench/vesta_bench_cpp_call"))), None)
-    if path is None or not path.exists():
+    if path is None:
+        package = importlib.util.find_spec("vesta")  # BUILD/python/vesta/__init__.py
+        if package is None or package.origin is None:
+            return {}
+        path = Path(package.origin).parents[2] / "bench" / "vesta_bench_cpp_call"
+    if not path.exists():
         return {}
     done = subprocess.run([str(path)], capture_output=True, text=True, timeout=120)
     return json.loads(done.stdout) if done.returncode == 0 else {"failure": done.stderr[-300:]}
@@ -223,7 +228,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--limit", type=float, default=240.0, metavar="S", help="seconds to wait for one answer of a process"
     )
-    parser.add_argument("--cpp", type=Path, metavar="PROGRAM", help="the C++ benchmark of a call")
+    parser.add_argument(
+        "--cpp",
+        type=Path,
+        metavar="PROGRAM",
+        help="the C++ benchmark of a call (default: that of the build that is imported)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the results (default: OUT/results.json)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", metavar="FOLDER")
     options = parser.parse_args(arguments)

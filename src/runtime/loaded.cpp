@@ -57,7 +57,9 @@ std::string why_not_here(const program::Variant& v) {
                      device.type == DeviceType::CUDA ? "GPU" : "CPU", fmt::join(missing, ", "));
 }
 
-// One variant, ready to run.
+}  // namespace
+
+// One variant, ready to run. A member of Program::Impl has this type, so that it has a name outside of this file.
 class Runnable {
  public:
   explicit Runnable(program::Variant v) : variant(std::move(v)) {
@@ -77,6 +79,8 @@ class Runnable {
   program::Variant variant;
   std::unique_ptr<const Executable> executable;
 };
+
+namespace {
 
 // Memory for one call, which its thread keeps for the next call.
 struct Frame {
