@@ -1,6 +1,7 @@
 #include "runtime/shared_constants.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -20,9 +21,14 @@ struct Registry {
   std::mutex mutex;
   std::unordered_map<std::string, std::vector<Entry>> entries;  // by packing
 };
-// It lives for ever, because programs may die while the process ends.
+// It lives for ever, because programs may die while the process ends. A forked child finds the mutex free.
 Registry& registry() {
-  static auto* r = new Registry;
+  static auto* r = [] {
+    auto* made = new Registry;
+    pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+                   [] { registry().mutex.unlock(); });
+    return made;
+  }();
   return *r;
 }
 
