@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from bench.compilers import load
+from bench.compilers import compiled, load
 from bench.processes import TITLES
 from bench.workloads import minilm, tokens
 from tests.programs.torchvision_operators import declare_torchvision_operators
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass
 class Latencies:
-    """Of one compiler, in milliseconds; a request's latency begins when it comes in."""
+    """Latencies under one compiler in milliseconds. A latency begins when the request comes in."""
 
     compiler: str
     p50: float
@@ -100,14 +100,13 @@ def run(compiler: str, requests: list[Request], deadline_ms: int) -> Latencies:
     model: Callable[..., Any] = minilm()[0]
     load(compiler)
     with torch.no_grad():
-        model(tokens(USUAL_LENGTHS[0]))  # what PyTorch sets up at its first call is no compiler's work
-    call = model
+        model(tokens(USUAL_LENGTHS[0]))  # PyTorch sets itself up in its first call, which is not measured
     if compiler == "vesta":
         import vesta
 
         call = vesta.compile(model, options={"deadline_ms": deadline_ms})
-    elif compiler != "eager":
-        call = torch.compile(model, backend="vesta" if compiler == "backend" else compiler)
+    else:
+        call = compiled(compiler, model)
     latencies = asyncio.run(serve(call, requests))
     in_order = sorted(1e3 * s for s in latencies)
     p50, p90, p99 = (in_order[int(share * len(in_order))] for share in (0.5, 0.9, 0.99))

@@ -39,8 +39,8 @@ bool is_constant(const TensorDesc& t) {
          std::all_of(t.strides.begin(), t.strides.end(), constant);
 }
 
-// Writes the steps of a packing as an artifact of their own, whose buffers are numbered as the steps use them. What
-// depends on the rest of the program (labels, source lines, lives) is left out.
+// Writes the steps of a packing as an artifact of their own, whose buffers are numbered as the steps use them and whose
+// outputs are the kept buffers. What depends on the rest of the program (labels, source lines, lives) is left out.
 class Extract {
  public:
   explicit Extract(const Artifact& from) : from_(from) { out_.device = from.device; }
@@ -70,7 +70,11 @@ class Extract {
   // `kept`: as in Packing. Empty if a size is not constant.
   std::string name(const std::vector<int>& kept) {
     if (!constant_) return {};
-    for (const int b : kept) out_.mutated.push_back(number(b));  // any list of numbers of the artifact serves
+    for (const int b : kept) {
+      Output output;
+      output.view.buffer = number(b);
+      out_.outputs.push_back(std::move(output));
+    }
     return digest({encode(out_)});
   }
   const std::vector<int>& parameters() const { return parameters_; }

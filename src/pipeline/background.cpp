@@ -25,7 +25,7 @@ namespace {
 // How long a process that exits waits for its compiles. They are asked to stop first.
 constexpr std::chrono::seconds kExitWait{2};
 
-constexpr int kLowPriority = 10;  // the nice value of "background" jobs
+constexpr int kLowPriority = 10;  // a nice value; 0 is usual and 19 the lowest priority
 
 void lower_priority(int thread) {
   const auto id = static_cast<id_t>(thread);

@@ -9,9 +9,10 @@
 namespace vesta::runtime {
 namespace {
 
-// The null pointer is a stream, too: the default one.
+// The null pointer names the default stream.
 void note_stream(const PrepackedSet& set, void* stream) {
-  if (set.last_stream.exchange(stream, std::memory_order_relaxed) == stream) return;
+  if (set.last_stream.load(std::memory_order_relaxed) == stream) return;
+  set.last_stream.store(stream, std::memory_order_relaxed);
   for (const auto& part : set.parts) part->read_on(stream);
 }
 
@@ -60,41 +61,37 @@ std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes&
   // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
   for (const int i : artifact_.prepacked_parameters) set->versions.emplace_back(in.tensor(static_cast<size_t>(i)));
   const auto add = [&](const artifact::Packing& packing, std::shared_ptr<const PackedTensors> part) {
-    for (size_t k = 0; k < packing.kept.size(); ++k)
-      set->tensors[static_cast<size_t>(packing.kept[k])] = part->tensors()[k];
-    set->bytes += part->bytes();
+    set->take(packing, part->tensors());
     set->parts.push_back(std::move(part));
   };
   struct Missing {
-    const artifact::Packing* packing;
     std::vector<at::Tensor> parameters;
     ParameterVersions versions;
   };
-  std::vector<Missing> missing;
   std::vector<const artifact::Packing*> to_compute;
+  std::vector<Missing> missing;  // parallel to it
   for (const artifact::Packing& packing : packings()) {
-    Missing m{&packing, {}, {}};
-    for (const int i : packing.parameters) {
-      m.parameters.push_back(in.tensor(static_cast<size_t>(i)));
-      m.versions.emplace_back(m.parameters.back());
-    }
-    if (auto part = packing.name.empty() ? nullptr : find_packed(packing.name, m.parameters)) {
+    std::vector<at::Tensor> parameters;
+    for (const int i : packing.parameters) parameters.push_back(in.tensor(static_cast<size_t>(i)));
+    if (auto part = packing.name.empty() ? nullptr : find_packed(packing.name, parameters)) {
       add(packing, std::move(part));
-    } else {
-      to_compute.push_back(&packing);
-      missing.push_back(std::move(m));
+      continue;
     }
+    to_compute.push_back(&packing);
+    ParameterVersions versions(parameters.begin(), parameters.end());
+    missing.push_back({std::move(parameters), std::move(versions)});
   }
   if (missing.empty()) return set;
   std::vector<Made> made = compute(to_compute, in, sizes, device);
   if (!device.is_cpu()) wait_for_stream(device);
   for (size_t i = 0; i < missing.size(); ++i) {
+    const artifact::Packing& packing = *to_compute[i];
     Missing& m = missing[i];
-    bool shared = !m.packing->name.empty();
+    bool shared = !packing.name.empty();
     for (const ParameterVersion& v : m.versions) shared &= v.is_known();
-    auto part = std::make_shared<const PackedTensors>(shared ? m.packing->name : "", std::move(made[i].tensors),
+    auto part = std::make_shared<const PackedTensors>(shared ? packing.name : "", std::move(made[i].tensors),
                                                       made[i].bytes, stream);
-    add(*m.packing, shared ? share_packed(m.packing->name, std::move(m.versions), m.parameters, part) : part);
+    add(packing, shared ? share_packed(packing.name, std::move(m.versions), m.parameters, part) : part);
   }
   return set;
 }
@@ -133,16 +130,15 @@ std::shared_ptr<const PrepackedSet> Prepacked::captured(const CallInputs& in, Si
   std::vector<const artifact::Packing*> all;
   for (const artifact::Packing& packing : packings()) all.push_back(&packing);
   const std::vector<Made> made = compute(all, in, sizes, device);
-  for (size_t i = 0; i < all.size(); ++i) {
-    for (size_t k = 0; k < all[i]->kept.size(); ++k)
-      set->tensors[static_cast<size_t>(all[i]->kept[k])] = made[i].tensors[k];
-  }
+  for (size_t i = 0; i < all.size(); ++i) set->take(*all[i], made[i].tensors);
   return set;
 }
 
 int64_t Prepacked::bytes() const {
-  const auto set = set_.load();
-  return set ? set->bytes : 0;
+  int64_t bytes = 0;
+  if (const auto set = set_.load())
+    for (const auto& part : set->parts) bytes += part->bytes();
+  return bytes;
 }
 
 }  // namespace vesta::runtime

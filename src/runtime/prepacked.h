@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "artifact/packing.h"
@@ -18,8 +19,12 @@ struct PrepackedSet {
   ParameterVersions versions;       // parallel to Artifact::prepacked_parameters
   std::vector<at::Tensor> tensors;  // per buffer; defined for the Prepacked ones that runs read
   std::vector<std::shared_ptr<const PackedTensors>> parts;
-  int64_t bytes = 0;
   mutable std::atomic<void*> last_stream{nullptr};  // of a GPU
+
+  // The tensors of a packing, in the order of Packing::kept.
+  void take(const artifact::Packing& packing, std::span<const at::Tensor> made) {
+    for (size_t k = 0; k < made.size(); ++k) tensors[static_cast<size_t>(packing.kept[k])] = made[k];
+  }
 };
 
 // Thread-safe.

@@ -47,7 +47,7 @@ def test_graph_breaks(kept: Kept) -> None:
     compiled = vesta.compile(program)
     for _ in range(3):
         compiled(x, 2)
-    ((artifact, text),) = kept.records  # once, when the code is compiled
+    ((artifact, text),) = kept.records  # one record: the graph is written when it is compiled
     assert artifact == "graph_breaks"
     line = program.__code__.co_firstlineno + 2
     assert text.startswith(f"Graph break in user code at {__file__}:{line}, in program\nReason: calls print")

@@ -36,7 +36,18 @@ def _near(a: torch.Tensor, b: torch.Tensor) -> None:
 def _kept_bytes() -> int:
     import vesta
 
-    return int(vesta.stats().as_dict()["packed_bytes"])
+    return vesta.stats().packed_bytes
+
+
+def _warm(compiled: Any, x: torch.Tensor, *streams: torch.cuda.Stream) -> None:
+    """On each stream, the calls that run step by step and the one that records. The streams are idle afterwards."""
+    torch.cuda.synchronize()
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                compiled(x)
+    torch.cuda.synchronize()
+    assert _kept_bytes() > 0, "no weights are kept, so this shows nothing"
 
 
 def _captured(compiled: Any, x: torch.Tensor) -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
@@ -64,9 +75,7 @@ def convolutions_in_a_capture_as_the_first_call() -> None:
 def weights_written_between_replays_of_a_callers_graph() -> None:
     model, x = _convolutions(), _image()
     compiled = _compiled(model)
-    for _ in range(3):
-        compiled(x)
-    assert _kept_bytes() > 0, "no weights are kept, so this shows nothing"
+    _warm(compiled, x, torch.cuda.current_stream())
     graph, y = _captured(compiled, x)
     for scale in (1.0, 2.0, 0.25):
         model[0].weight.mul_(scale)
@@ -81,10 +90,7 @@ def weights_laid_out_again_on_a_busy_stream() -> None:
     expected = model(x)
     compiled = _compiled(model)
     busy, other = torch.cuda.Stream(), torch.cuda.Stream()
-    for stream in (busy, other):
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                compiled(x)
+    _warm(compiled, x, busy, other)
     _write_again(model)
     torch.cuda.synchronize()
     with torch.cuda.stream(busy):
@@ -95,19 +101,13 @@ def weights_laid_out_again_on_a_busy_stream() -> None:
     torch.cuda.synchronize()
     _near(first, expected)
     _near(second, expected)
-    assert _kept_bytes() > 0, "no weights are kept, so this shows nothing"
 
 
 def _replaced_while_read(packing: torch.cuda.Stream, reading: torch.cuda.Stream) -> None:
     model, x = _convolutions(), _image()
     expected = model(x)
     compiled = _compiled(model)
-    torch.cuda.synchronize()
-    for stream in (packing, reading):
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                compiled(x)
-    torch.cuda.synchronize()
+    _warm(compiled, x, packing, reading)
     with torch.cuda.stream(reading):
         torch.cuda._sleep(_SLEEP)
         result = compiled(x)

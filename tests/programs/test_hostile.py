@@ -43,7 +43,7 @@ def test_results_are_eagers(name: str) -> None:
 
 
 def microseconds(program: Any, row: Hostile, first: int) -> float:
-    """The least of several times of one call, each over arguments that are made beforehand."""
+    """The time of one call, the least of several rounds. Arguments are made before the clock starts."""
     best = float("inf")
     for r in range(ROUNDS):
         given = [row.arguments(first + r * CALLS + k) for k in range(CALLS)]

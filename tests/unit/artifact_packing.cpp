@@ -16,7 +16,7 @@ using vesta::testing::symbol;
 
 TensorDesc vector_of(int64_t size) { return {DType::F32, {}, {constant(size)}, {constant(1)}}; }
 
-// Artifacts with prepacked steps, whose results a step reads.
+// Builds an artifact with prepacked steps. keep() makes the result of a step an output.
 class Maker {
  public:
   int parameter(int64_t size = 4) {

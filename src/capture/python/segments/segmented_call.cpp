@@ -25,7 +25,7 @@ std::unique_ptr<FrameEvents> begin_frame(const Captured& captured, Frame* f) {
   return std::make_unique<FrameEvents>(captured.name(), place_name(code_of(f), 0));
 }
 
-// Empty for the guard of a graph, whose text says what it was and what it is.
+// What changed, as text. Empty for a guard of a graph: its own text names both values.
 std::string change_of(const CaptureRecompile& why) {
   return why.was.empty() && why.now.empty() ? std::string() : fmt::format("{} became {}", why.was, why.now);
 }
