@@ -31,9 +31,9 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPILERS = ("eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "vesta", "vesta-unpacked", "copy")
+COMPILERS = ("eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "vesta", "vesta-packed", "copy")
 SECTIONS = ("named", "grid", "products")
-TITLES = {"default": "torch.compile", "vesta-unpacked": "vesta, packed_weights=0", "copy": "copy of as many bytes"}
+TITLES = {"default": "torch.compile", "vesta-packed": "vesta, packed_weights", "copy": "copy of as many bytes"}
 ROTATED_BYTES = 200 << 20  # of one set of arguments after another
 ROUNDS = 7
 
@@ -44,7 +44,7 @@ def compiled(compiler: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if compiler.startswith("vesta"):
         import vesta
 
-        return vesta.compile(function, options={} if compiler == "vesta" else {"packed_weights": 0})
+        return vesta.compile(function, options={} if compiler == "vesta" else {"packed_weights": True})
     return torch.compile(function, mode=compiler)
 
 

@@ -18,7 +18,7 @@ struct VESTA_API Options {
   // Throw Unsupported and InternalError instead of running eager.
   bool strict = false;
   // Upper bound in bytes for copies of weights (packed, folded, in another order, side by side), for each graph. -1: on
-  // a CPU no bound; on a GPU 2 GiB for weights of convolutions, and no copies for products.
+  // a CPU no bound; on a GPU no copies.
   int64_t packed_weights = -1;
   // "fast" keeps fp32 between fused half-precision operators; "eager" rounds wherever eager rounds.
   std::string numerics = "fast";

@@ -20,11 +20,11 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     Calls that have several graphs, or compile again and again, run uncompiled if measurements show that this is faster.
     For a measurement, compiled and uncompiled calls take turns, at least three of each. Functions with one graph, with
     ``fullgraph`` or ``strict``, and those that use a GPU are not measured. False: measure none.
-``packed_weights`` (bool or int; True)
+``packed_weights`` (bool, int or None; None)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another
-    order, or put side by side. False: make none. True: no bound on a CPU. On a GPU, True means 2 GiB for weights of
-    convolutions, and none for products: several products of one input become one product of weights that lie side by
-    side only if a number of bytes allows this copy.
+    order, or put side by side. True: no bound. False: make none. None: like True on a CPU, and like False on a GPU,
+    where a model then takes no more memory than eager. On a GPU, copies make convolutions faster whose weights are not
+    in channels-last order, and several small products of one input.
 ``numerics`` ("fast" or "eager"; "fast")
     "eager" rounds half-precision values wherever eager does.
 ``variant_limit`` (int; 16)
@@ -62,6 +62,7 @@ break ``operator-after-write``): the results are the same, and such programs hav
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,7 +92,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "deadline_ms": (int,),
     "background": (bool,),
     "only_if_faster": (bool,),
-    "packed_weights": (bool, int),
+    "packed_weights": (bool, int, type(None)),
     "numerics": (str,),
     "variant_limit": (int,),
     "skip_passes": (list, tuple),
@@ -143,8 +144,8 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
             raise UserError(f'option "{name}" takes {wanted}, not {value!r}')
         if name == "deadline_ms" and isinstance(value, int) and value < -1:
             raise UserError(f'option "deadline_ms" takes milliseconds, or -1 for no bound, not {value!r}')
-        if name == "packed_weights" and isinstance(value, bool):
-            value = -1 if value else 0
+        if name == "packed_weights":
+            value = -1 if value is None else sys.maxsize if value is True else int(value)
         if name == "numerics" and value not in ("fast", "eager"):
             raise UserError(f'option "numerics" takes "fast" or "eager", not {value!r}')
         if name == "skip_passes":

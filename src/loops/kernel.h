@@ -114,12 +114,18 @@ struct KernelBuffer {
 // `columns` elements is read along `row`, transposed, and kept while its elements are used. `row` is the variable next
 // to the lanes, so that neighbouring work items are neighbours along it. On a GPU the lanes run along the last Parallel
 // range, a block does one square, and the squares at the edges may be incomplete.
+//
+// On a GPU a tile may also have all rows, an odd number of them, if its loads are adjacent in memory: column after column
+// of `rows` elements. Then the block reads the tile as it lies in memory, and `pitch` is `rows`. As it is odd, the
+// columns begin in different banks of shared memory.
 struct Tile {
   Expr row;
   int64_t rows = 0;  // 0: no tile
   int64_t columns = 0;
   int64_t pitch = 0;  // elements from one row of the square to the next; on a GPU from one column, in shared memory
   std::vector<Ref> loads;
+
+  bool lies_together() const { return rows > 0 && pitch == rows; }
 };
 
 // Memory that is prefetched into the caches: what these loads read `rows` iterations later along the variable `row`. In

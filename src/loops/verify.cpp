@@ -169,13 +169,24 @@ class Verifier : Rules {
     require(columns.kind == RangeKind::Parallel && &rows + 1 == &columns && !k_.serial, "a tile is not of neighbours");
     require(std::none_of(k_.stages.begin(), k_.stages.end(), [](const Stage& s) { return s.loop; }),
             "a tile in a kernel with loops");
-    if (k_.threads.block > 0) {
+    if (k_.threads.block > 0 && t.lies_together()) {
+      const int64_t each = k_.threads.each;
+      require(t.rows % 2 == 1 && rows.extent.is_constant(t.rows), "a tile of {} of {} rows lies together", t.rows,
+              to_string(rows.extent));
+      require(t.columns > 0 && t.columns % each == 0 && t.rows * t.columns <= 16 * k_.threads.block * each &&
+                  provably_divisible(columns.extent, each),
+              "{} threads for a tile of {} by {}, {} each", k_.threads.block, t.rows, t.columns, each);
+      for (const Ref r : t.loads) {
+        const auto step = coefficient_of(k_.instrs[r].index, columns.var);
+        require(step && step->is_constant(t.rows), "columns of instruction {} do not lie together", r);
+      }
+    } else if (k_.threads.block > 0) {
       const int64_t each = k_.threads.each;
       require(t.rows > 0 && t.columns > 0 && t.rows * t.columns % (k_.threads.block * each) == 0 &&
                   t.rows * t.columns <= 16 * k_.threads.block && t.rows % each == 0 && t.columns % each == 0 &&
                   provably_divisible(rows.extent, each),
               "{} threads for a tile of {} by {}, {} each", k_.threads.block, t.rows, t.columns, each);
-      require(t.pitch >= t.rows, "columns of a tile overlap");
+      require(t.pitch > t.rows, "columns of a tile overlap");
     } else {
       require(provably_at_least(k_.block, columns.extent), "a tile in a kernel of several blocks");
       auto cuts = [&](Expr extent, int64_t side) {

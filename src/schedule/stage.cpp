@@ -71,7 +71,7 @@ class Stager {
     switch (i.kind) {
       case InstrKind::Constant: return 0;
       case InstrKind::Load: {
-        if (choice_.keep_narrow) return choice_.keep_cost;
+        if (choice_.keep_narrow) return repeats(i) ? 2 : choice_.keep_cost;
         if (choice_.vector < 0) return 2;
         auto c = coefficient_of(i.index, dag_.ranges()[choice_.vector].var);
         return c && (c->is_constant(0) || c->is_constant(1) || c->is_constant(-1)) ? 2 : 10;
@@ -80,6 +80,19 @@ class Stager {
       case InstrKind::Scan: return 1000;
       default: return 1;
     }
+  }
+
+  // Whether a load reads the same elements again and again along an inner range, as a bias does: caches hold them.
+  bool repeats(const Instr& load) const {
+    const std::vector<Expr> symbols = symbols_of(load.index);
+    const auto depends = [&](const Range& r) {
+      return std::any_of(symbols.begin(), symbols.end(), [&](Expr s) {
+        return s == r.var || s.node()->symbol_kind == SymbolKind::Indirect;
+      });
+    };
+    return std::any_of(dag_.ranges().begin(), dag_.ranges().end(), [&](const Range& r) {
+      return r.kind == RangeKind::Inner && hint(r.extent) > 1 && !depends(r);
+    });
   }
 
   // The cost of computing r from loads and kept values, each instruction once. It stops counting at the threshold.

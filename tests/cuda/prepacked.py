@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.cuda.traps import _compiled, trap
+from tests.cuda.traps import trap
 
 _SLEEP = 400_000_000  # clock cycles of a GPU: some tenths of a second
 
@@ -17,6 +17,13 @@ def _convolutions() -> nn.Module:
     torch.manual_seed(0)
     layers = [nn.Conv2d(16, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU()]
     return nn.Sequential(*layers, nn.Conv2d(64, 16, 3, padding=1)).cuda().half().requires_grad_(False)
+
+
+def _keeping(model: nn.Module) -> Any:
+    """The model compiled so that programs keep its weights in another order."""
+    import vesta
+
+    return vesta.compile(model, options={"packed_weights": True})
 
 
 def _image(batch: int = 2) -> torch.Tensor:
@@ -62,7 +69,7 @@ def _captured(compiled: Any, x: torch.Tensor) -> tuple[torch.cuda.CUDAGraph, tor
 def convolutions_in_a_capture_as_the_first_call() -> None:
     """What the capture records has not run yet: a call before the first replay must not use it."""
     model, x = _convolutions(), _image()
-    compiled = _compiled(model)
+    compiled = _keeping(model)
     model(x)  # cuDNN makes its handle
     graph, y = _captured(compiled, x)
     _near(compiled(x), model(x))
@@ -74,7 +81,7 @@ def convolutions_in_a_capture_as_the_first_call() -> None:
 @trap
 def weights_written_between_replays_of_a_callers_graph() -> None:
     model, x = _convolutions(), _image()
-    compiled = _compiled(model)
+    compiled = _keeping(model)
     _warm(compiled, x, torch.cuda.current_stream())
     graph, y = _captured(compiled, x)
     for scale in (1.0, 2.0, 0.25):
@@ -88,7 +95,7 @@ def weights_laid_out_again_on_a_busy_stream() -> None:
     """The weights are still being laid out on one stream when a call on another one reads them."""
     model, x = _convolutions(), _image()
     expected = model(x)
-    compiled = _compiled(model)
+    compiled = _keeping(model)
     busy, other = torch.cuda.Stream(), torch.cuda.Stream()
     _warm(compiled, x, busy, other)
     _write_again(model)
@@ -106,7 +113,7 @@ def weights_laid_out_again_on_a_busy_stream() -> None:
 def _replaced_while_read(packing: torch.cuda.Stream, reading: torch.cuda.Stream) -> None:
     model, x = _convolutions(), _image()
     expected = model(x)
-    compiled = _compiled(model)
+    compiled = _keeping(model)
     _warm(compiled, x, packing, reading)
     with torch.cuda.stream(reading):
         torch.cuda._sleep(_SLEEP)
@@ -134,7 +141,7 @@ def kept_weights_replaced_while_the_default_stream_reads_them() -> None:
 @trap
 def programs_of_two_shapes_share_kept_weights() -> None:
     model = _convolutions()
-    compiled = _compiled(model)
+    compiled = _keeping(model)
     kept = []
     for batch in (2, 5):
         for _ in range(3):

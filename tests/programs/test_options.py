@@ -113,14 +113,14 @@ def test_packed_weights(entry: EntryPoint) -> None:
         pytest.skip("it takes tensors alone: none of them is a weight")
     x = torch.randn(2, 3, 16, 16)
 
-    def packed(allowed: bool | int) -> int:
+    def packed(allowed: bool | int | None) -> int:
         forget()
         model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
         compiled = entry(model, packed_weights=allowed)
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
         return sum(v.packed_bytes for v in variants())
 
-    assert packed(True) > 0
+    assert packed(True) == packed(None) > 0
     assert packed(False) == packed(0) == 0
 
 

@@ -567,6 +567,40 @@ output %2
   expect_same(std::move(cases));
 }
 
+// Tiles of an odd number of rows, which lie together in memory: aligned for wide accesses or not, with an incomplete
+// last tile, together with a load that does not cross, and with a symbolic number of columns.
+TEST(CudaOnHost, TilesThatLieTogether) {
+  std::vector<Case> cases;
+  const auto add = [&](const std::string& text, size_t loads) {
+    add_plan(cases, text, 0);
+    EXPECT_TRUE(cases.back().kernel->tile.lies_together()) << loops::print(*cases.back().kernel);
+    EXPECT_EQ(cases.back().kernel->tile.loads.size(), loads) << loops::print(*cases.back().kernel);
+  };
+  for (const char* dtype : {"f32", "bf16", "f64", "u8"})
+    for (const auto& [out, in, side] : {std::tuple(5, 64, 3), {3, 50, 3}, {2, 700, 5}, {2, 40, 7}, {1, 31, 3}})
+      add(fmt::format("input %0 : {0}[{1}, {2}, {3}, {3}]@D = argument \"w\"\n%1 : {0}[{1}, {2}, {3}, {3}]{{{4}, 1, {5}, "
+                      "{2}}}@D = aten::clone(%0, memory_format=format.channels_last)\noutput %1\n",
+                      dtype, out, in, side, in * side * side, in * side),
+          1);
+  add(R"(input %0 : bf16[6, 64, 3, 3]@D = argument "x"
+input %1 : f32[6, 64, 3, 3]@D = argument "y"
+input %2 : f32[6, 64, 3, 3]{576, 1, 192, 64}@D = argument "z"
+%3 : f32[6, 64, 3, 3]{576, 1, 192, 64}@D = aten::add.Tensor(%2, %0, alpha=2)
+%4 : f32[6, 64, 3, 3]{576, 1, 192, 64}@D = aten::mul.Tensor(%3, %1)
+output %4
+)",
+      2);
+  add(R"(symbol s0 = 70, at least 2
+source s0 = size 1 of input 0
+input %0 : f32[4, s0, 3]@D = argument "x"
+%1 : f32[4, 3, s0]{3*s0, 1, 3}@D = aten::transpose.int(%0, 1, 2)
+%2 : f32[4, 3, s0]@D = aten::clone(%1, memory_format=format.contiguous)
+output %2
+)",
+      1);
+  expect_same(std::move(cases));
+}
+
 TEST(CudaOnHost, EveryPrimitiveInEveryType) {
   std::vector<Case> cases;
   const int64_t n = 333;

@@ -133,6 +133,7 @@ inline const char* const kHostPrelude = R"(
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
 struct HostCalls {
   unsigned (*thread)();
   unsigned (*rank)();

@@ -199,23 +199,14 @@ prepacked %4 : bf16[8, 8, 3, 3]{72, 1, 24, 8}@cuda:0 = aten::clone(%1, memory_fo
 %11 : bf16[1, 8, 6, 6]@cuda:0 = aten::clone(%10, memory_format=format.contiguous)
 output %11
 )",
-              {}, DeviceType::CUDA);
+              {.packed_weights = 1 << 20}, DeviceType::CUDA);
 }
 
-// Without a bound of the caller's, copies on a GPU have one.
-TEST(ChannelsLast, LaysOutTwoGibOfWeightsOnAGpuByDefault) {
-  std::string text = "input %0 : f16[1, 8192, 6, 6]@cuda:0 = argument \"x\"\n";
-  for (int i = 1; i <= 3; ++i)
-    text += fmt::format("input %{} : f16[8192, 8192, 3, 3]@cuda:0 = parameter \"w{}\"\n", i, i);
-  for (int i = 1; i <= 3; ++i)
-    text += fmt::format(
-        "%{} : f16[1, 8192, 6, 6]@cuda:0 = aten::convolution(%{}, %{}, none, [1, 1], [1, 1], [1, 1], false, [0, 0], "
-        "1)\n",
-        i + 3, i == 1 ? 0 : i + 2, i);
-  const auto g = parse(text + "output %6\n");
+TEST(ChannelsLast, KeepsNoWeightsOnAGpuByDefault) {
+  const auto g = parse(convolutions_on_gpu("f16", 1));
   EXPECT_TRUE(use_channels_last(*g, {.options = {}, .device = DeviceType::CUDA}));
   verify(*g);
-  EXPECT_EQ(prepacked_bytes(*g), int64_t{8192} * 8192 * 3 * 3 * 2);  // one weight of three, 1.1 GiB each
+  EXPECT_EQ(prepacked_bytes(*g), 0);
 }
 
 TEST(ChannelsLast, KeepsWeightsWithinTheBoundOfCopies) {

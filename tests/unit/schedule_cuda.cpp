@@ -480,6 +480,68 @@ TEST(CudaPlans, WrongTilesDoNotVerify) {
   broken([](loops::Kernel& k) { k.threads.each = 4; });
 }
 
+// Weights of a convolution in the order that channels-last convolutions read: nine elements of each channel lie together.
+const char* const kWeights = R"(input %0 : bf16[640, 320, 3, 3]@D = argument "w"
+%1 : bf16[640, 320, 3, 3]{2880, 1, 960, 320}@D = aten::clone(%0, memory_format=format.channels_last)
+output %1
+)";
+
+TEST(CudaPlans, TilesOfOddRowsLieTogether) {
+  const auto plan = check(kWeights);
+  const loops::Kernel& k = only_kernel(plan);
+  EXPECT_TRUE(k.tile.lies_together()) << loops::print(k);
+  EXPECT_EQ(k.tile.rows, 9);
+  EXPECT_EQ(k.tile.columns, 320);
+  EXPECT_EQ(k.threads.each, 4);
+  EXPECT_EQ(hint(loops::launched_items(k)), 640);
+  const auto broken = [&](auto&& change) {
+    auto b = loops::parse_kernel(loops::print(k));
+    loops::verify(*b);
+    change(*b);
+    EXPECT_THROW(loops::verify(*b), Error);
+  };
+  broken([](loops::Kernel& b) { b.tile.rows = b.tile.pitch = 7; });
+  broken([](loops::Kernel& b) { b.tile.columns = 318; });
+  broken([](loops::Kernel& b) { b.tile.columns = 320 * 64; });
+  broken([](loops::Kernel& b) {
+    loops::Instr& load = b.instrs[b.tile.loads[0]];
+    load.index = load.index + b.ranges.back().var;
+  });
+}
+
+// Groups of channels of a channels-last image, which no multiprocessor can keep alone: the blocks that share a group keep
+// the image's elements, and read its bias, which caches hold, again.
+TEST(CudaPlans, GroupNormsKeepTheImage) {
+  const auto g = on_device("cuda:0", R"(input %0 : bf16[32, 320, 64, 64]{1310720, 1, 20480, 320}@D = argument "x"
+input %1 : bf16[320]@D = parameter "bias"
+input %2 : bf16[32, 320, 64, 64]{1310720, 1, 20480, 320}@D = argument "y"
+%3 : bf16[320, 1, 1]@D = aten::view(%1, [320, 1, 1])
+%4 : bf16[32, 320, 64, 64]{1310720, 1, 20480, 320}@D = aten::add.Tensor(%0, %3)
+%5 : bf16[32, 320, 64, 64]{1310720, 1, 20480, 320}@D = aten::add.Tensor(%4, %2)
+%6 : bf16[32, 320, 64, 64]{1310720, 1, 20480, 320}@D, %7 : bf16[32, 32]@D, %8 : bf16[32, 32]@D = aten::native_group_norm(%5, none, none, 32, 320, 4096, 32, 1e-05)
+output %6
+)");
+  graph::run_passes(*g, {.options = vesta::Options(), .device = DeviceType::CUDA}, true);
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  std::vector<const loops::Kernel*> kernels;
+  for (const auto& s : plan.steps)
+    if (const auto* k = std::get_if<schedule::KernelStep>(&s)) kernels.push_back(k->kernel.get());
+  ASSERT_EQ(kernels.size(), 1u);
+  const loops::Kernel& k = *kernels[0];
+  EXPECT_TRUE(k.threads.shared);
+  EXPECT_EQ(k.threads.parts, 4);
+  EXPECT_EQ(k.row_slots, std::vector{DType::F32}) << loops::print(k);
+  // Each element of the images is read once.
+  int64_t reads = 0;
+  for (const loops::Instr& i : k.instrs)
+    if (i.kind == loops::InstrKind::Load)
+      reads += std::all_of(k.ranges.begin(), k.ranges.end(), [&](const loops::Range& r) {
+        const auto step = coefficient_of(i.index, r.var);
+        return step && !step->is_constant(0);
+      });
+  EXPECT_EQ(reads, 2) << loops::print(k);
+}
+
 // ---- Additions at places that may come again
 
 // Where an index tensor says, onto what a kernel before it has put there.

@@ -174,19 +174,63 @@ class Writer : ElementLines {
     std::vector<size_t> outer(row);
     std::iota(outer.begin(), outer.end(), size_t{0});
     decode(fmt::format("({})tile", index_), outer);
-    for (Ref r : t.loads) line("__shared__ {} q{}[{}];", stored_type(k_.instrs[r].dtype), r, t.columns * t.pitch);
+    for (Ref r : t.loads)
+      line("__shared__ __align__(16) {} q{}[{}];", stored_type(k_.instrs[r].dtype), r, t.columns * t.pitch);
 
     names_[k_.ranges[row].var] = fmt::format("v{}", row);
     names_[k_.ranges[column].var] = fmt::format("v{}", column);
     const auto elements = [&](size_t fast, size_t slow, int64_t size) {
+      const int64_t all = t.rows * t.columns, round = t_.block * t_.each;
       line("#pragma unroll");
-      line("for (int k = 0; k < {}; ++k) {{", t.rows * t.columns / t_.block / t_.each);
+      line("for (int k = 0; k < {}; ++k) {{", (all + round - 1) / round);
       line("const int at = ((int)threadIdx.x + k * {}) * {};", t_.block, t_.each);
+      if (all % round != 0) line("if (at >= {}) continue;", all);
       line("const {} v{} = first{} + at % {}, v{} = first{} + at / {};", index_, fast, fast, size, slow, slow, size);
       for (const size_t d : {row, column})
         if (const Expr n = k_.ranges[d].extent; !provably_divisible(n, d == row ? t.rows : t.columns))
           line("if (v{} >= {}) continue;", d, text(n));
     };
+    if (t.lies_together()) {
+      line("const int columns = {1} - first{0} < {2} ? (int)({1} - first{0}) : {2};", column,
+           text(k_.ranges[column].extent), t.columns);
+      for (Ref r : t.loads) copy_piece(r, row, column);
+      line("copies_arrive();");
+    } else {
+      copy_square(row, column, elements);
+    }
+    line("__syncthreads();");
+    elements(column, row, t.columns);
+    for (const loops::Stage& s : k_.stages) body(s);
+    line("}}");
+  }
+
+  // Copies what lies together, in accesses of 16 bytes where memory allows.
+  void copy_piece(Ref r, size_t row, size_t column) {
+    const Instr& i = k_.instrs[r];
+    const int64_t rows = k_.tile.rows, wide = 16 / element_size(i.dtype);
+    const Expr v = k_.ranges[column].var;
+    const bool aligned = k_.buffers[static_cast<size_t>(i.buffer)].alignment >= 16 && k_.tile.columns % wide == 0 &&
+                         provably_divisible(k_.ranges[column].extent, wide) &&
+                         provably_divisible(i.index - k_.ranges[row].var - rows * v, wide);
+    names_[k_.ranges[row].var] = "0";
+    names_[v] = fmt::format("first{}", column);
+    line("#pragma unroll {}", aligned ? 4 : 8);
+    line("for (int at = (int)threadIdx.x{0}; at < columns * {1}; at += {2})", aligned ? fmt::format(" * {}", wide) : "",
+         rows, aligned ? t_.block * wide : t_.block);
+    if (aligned || element_size(i.dtype) >= 4) {  // what copies asynchronously
+      line("copy_to_row<{3}>(q{0} + at, b{1} + {2} + at);", r, i.buffer, text(i.index),
+           aligned ? 16 : element_size(i.dtype));
+    } else {
+      line("q{0}[at] = b{1}[{2} + at];", r, i.buffer, text(i.index));
+    }
+    names_[k_.ranges[row].var] = fmt::format("v{}", row);
+    names_[v] = fmt::format("v{}", column);
+  }
+
+  // Reads a square along its rows. `elements` begins a loop over its elements.
+  template <class Elements>
+  void copy_square(size_t row, size_t column, const Elements& elements) {
+    const loops::Tile& t = k_.tile;
     elements(row, column, t.rows);
     for (Ref r : t.loads) {
       const Instr& i = k_.instrs[r];
@@ -204,11 +248,8 @@ class Writer : ElementLines {
       names_[k_.ranges[row].var] = fmt::format("v{}", row);
     }
     line("}}");
-    line("__syncthreads();");
-    elements(column, row, t.columns);
-    for (const loops::Stage& s : k_.stages) body(s);
-    line("}}");
   }
+
   // A block computes one tile of the sums, or a part of its terms, then the other stages for its elements.
   void product() {
     const loops::ProductTile& p = k_.product;

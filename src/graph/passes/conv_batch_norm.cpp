@@ -70,7 +70,7 @@ void fold(Rewriter& r, Node* norm, Node* conv, const Convolution& c, const Batch
 }  // namespace
 
 bool fold_batch_norm(Graph& graph, const PassContext& context) {
-  if (!context.inference || context.options.packed_weights == 0) return false;
+  if (!context.inference || packed_budget(context) == 0) return false;
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   graph.for_each_node([&](Node* n) {
@@ -86,8 +86,7 @@ bool fold_batch_norm(Graph& graph, const PassContext& context) {
     const std::optional<int64_t> bytes = bytes_of(c->w->type);
     const Expr channels = c->w->type.sizes[0];
     if (!bytes || !channels.is_constant()) return;
-    if (!fits_packed_budget(graph, context, Copies::OfConvolutions,
-                            *bytes + channels.constant() * element_size(c->w->type.dtype)) ||
+    if (!fits_packed_budget(graph, context, *bytes + channels.constant() * element_size(c->w->type.dtype)) ||
         !rewriter.may())
       return;
     fold(rewriter, n, y->producer, *c, *bn);

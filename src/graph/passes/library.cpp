@@ -1,6 +1,7 @@
 #include "graph/passes/library.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "graph/passes/rewriter.h"
@@ -73,11 +74,15 @@ int64_t prepacked_bytes(const Graph& graph) {
   return total;
 }
 
-bool fits_packed_budget(const Graph& graph, const PassContext& context, Copies kind, int64_t more) {
-  constexpr int64_t kOnGpu = int64_t{2} << 30;  // of convolutions; include/vesta/options.h names it
-  int64_t budget = context.options.packed_weights;
-  if (budget < 0 && context.device != DeviceType::CPU) budget = kind == Copies::OfConvolutions ? kOnGpu : 0;
-  return budget < 0 || (budget > 0 && prepacked_bytes(graph) + more <= budget);
+int64_t packed_budget(const PassContext& context) {
+  const int64_t budget = context.options.packed_weights;
+  if (budget >= 0) return budget;
+  return context.device == DeviceType::CPU ? std::numeric_limits<int64_t>::max() : 0;
+}
+
+bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t more) {
+  const int64_t budget = packed_budget(context);
+  return budget > 0 && prepacked_bytes(graph) + more <= budget;
 }
 
 std::vector<bool> parameters_of(const Graph& graph) {

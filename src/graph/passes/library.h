@@ -39,11 +39,11 @@ Value* addend_of(const Node& add, const Value* v);
 
 // Bytes of the prepacked constants that other nodes read. A run keeps them beside the weights.
 int64_t prepacked_bytes(const Graph& graph);
-// What copies of weights are for. Without a bound (Options::packed_weights is -1), a GPU's copies have one by their
-// kind, because its memory is scarce: convolutions gain much, products little.
-enum class Copies : uint8_t { OfConvolutions, OfProducts };
-// Whether one more prepacked constant of this many bytes fits Options::packed_weights.
-bool fits_packed_budget(const Graph& graph, const PassContext& context, Copies kind, int64_t more);
+// Options::packed_weights in bytes. If it names no bound, copies have none on a CPU, and there are none on a GPU, whose
+// memory is scarce.
+int64_t packed_budget(const PassContext& context);
+// Whether one more prepacked constant of this many bytes fits the budget.
+bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t more);
 // Whether v is a Parameter or a result of a prepacked node. `parameters` is indexed by value id (parameters_of).
 std::vector<bool> parameters_of(const Graph& graph);
 bool is_constant_weight(const std::vector<bool>& parameters, const Value* v);

@@ -48,7 +48,7 @@ bool is_constant(const IntList& list) {
 }  // namespace
 
 bool pack_weights(Graph& graph, const PassContext& context) {
-  if (!context.inference || context.options.packed_weights == 0) return false;
+  if (!context.inference || packed_budget(context) == 0) return false;
   const Op &pointwise = pointwise_convolution(), &adding = adding_convolution();
   static const Op& reorder = declare_op(
       "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int "
@@ -83,8 +83,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       const bool frees =
           w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->prepacked; });
       const int64_t more = *bytes - (frees ? bytes_of(w->type).value_or(0) : 0);
-      const int64_t budget = context.options.packed_weights;
-      if ((budget >= 0 && spent + more > budget) || !rewriter.may()) return;
+      if (spent + more > packed_budget(context) || !rewriter.may()) return;
       spent += more;
       std::vector<Arg> args = {w};
       args.insert(args.end(), key_args.begin(), key_args.end());

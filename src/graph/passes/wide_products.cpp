@@ -89,7 +89,7 @@ int64_t bytes_side_by_side(const std::vector<Node*>& nodes) {
 bool write_wide_products(Graph& graph, const PassContext& context) {
   // The library may add up in another order.
   if (!context.inference || context.options.numerics == "eager") return false;
-  if (!context.computes_product && !fits_packed_budget(graph, context, Copies::OfProducts, 0)) return false;
+  if (!context.computes_product && !fits_packed_budget(graph, context, 0)) return false;
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
@@ -100,7 +100,7 @@ bool write_wide_products(Graph& graph, const PassContext& context) {
     const bool copy = nodes.empty();
     if (copy) nodes = joined_by_copy(all_nodes, context);
     if (nodes.size() < 2 || nodes[0] != n ||
-        (copy && !fits_packed_budget(graph, context, Copies::OfProducts, bytes_side_by_side(nodes))))
+        (copy && !fits_packed_budget(graph, context, bytes_side_by_side(nodes))))
       continue;
     if (!rewriter.may()) break;
     Builder b(graph, n);

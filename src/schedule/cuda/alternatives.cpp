@@ -62,9 +62,12 @@ class Lister {
   };
 
   void tiles() {
+    const loops::Tile& own = k_.tile;
+    const bool together = own.lies_together();
+    const std::vector<int64_t> sides(std::begin(kSides), std::end(kSides));
     for (const int64_t block : {128, 256, 512})
-      for (const int64_t rows : kSides)
-        for (const int64_t columns : kSides) {
+      for (const int64_t rows : together ? std::vector{own.rows} : sides)
+        for (const int64_t columns : together ? std::vector{own.columns / 2, own.columns, own.columns * 2} : sides) {
           Kernel k = k_;
           k.threads.block = block;
           k.tile = {};

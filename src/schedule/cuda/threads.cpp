@@ -37,6 +37,8 @@ constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
 constexpr int64_t kScannedAlone = 16 << 10;  // elements of a row that one block scans as fast as many would
 constexpr int64_t kShortSide = 8;            // of a tile that is worth its while
+constexpr int64_t kPieceBytes = 16 << 10;    // of a tile that lies together, for each load
+constexpr int64_t kStoredBytes = 8;          // of such a tile, by one thread: more threads share banks if it stores more
 // On an H100, blocks that share rows take 1.1 us longer to start. One block adds up 192 KiB, or computes a softmax of
 // 32 KiB, in about that time.
 constexpr int64_t kOwnRow = 192 << 10;
@@ -58,6 +60,12 @@ bool crosses(Expr index, Expr row, Expr column) {
   for (Expr s : symbols_of(index - row - *along_column * column))
     if (s == row || s == column || s.node()->symbol_kind == SymbolKind::Indirect) return false;
   return true;
+}
+
+// Whether a load that crosses reads its columns one after another, each a row's whole extent of `rows` elements.
+bool lies_together(Expr index, Expr column, int64_t rows) {
+  const auto step = coefficient_of(index, column);
+  return step && step->is_constant(rows);
 }
 
 // Whether it is an element in the CPU's memory, which a kernel gets as an argument.
@@ -122,9 +130,11 @@ class Chooser : LoopNest {
     size_t row = last;
     int64_t bytes = 1;
     for (const Access& a : accesses_) all += a.trips * static_cast<double>(a.bytes);
+    bool together = false;
     for (size_t d = 0; d < last; ++d) {
       double here = 0;
       int64_t widest = 1;
+      bool all_together = ranges_[d].extent.is_constant() && extent(d) % 2 == 1;
       for (const Access& a : accesses_) {
         const Instr& i = dag_.instrs()[a.ref];
         if (a.store || i.in[0] != loops::kNoRef || dag_.buffers()[static_cast<size_t>(i.buffer)].written ||
@@ -132,16 +142,29 @@ class Chooser : LoopNest {
           continue;
         here += a.trips * static_cast<double>(a.bytes);
         widest = std::max(widest, a.bytes);
+        all_together = all_together && lies_together(i.index, ranges_[last].var, extent(d));
       }
       if (here <= most) continue;
       most = here;
       row = d;
       bytes = widest;
+      together = all_together;
     }
-    if (row == last || most < all / 4 || extent(row) < kShortSide || extent(last) < kShortSide) return;
+    if (row == last || most < all / 4 || extent(last) < kShortSide) return;
     const int64_t side = std::clamp<int64_t>(kSector / bytes, kWarp / 2, 2 * kWarp);
-    out_.tile_rows = std::min(side, next_power_of_two(extent(row)));
-    out_.tile_columns = std::min(side, next_power_of_two(extent(last)));
+    if (const int64_t fits = kPieceBytes / (extent(row) * bytes); together && fits >= kWarp) {
+      // Tiles of equal sizes, and of whole accesses where elements are two bytes.
+      const int64_t columns = extent(last), tiles = (columns + fits - 1) / fits;
+      out_.tile_rows = extent(row);
+      out_.tile_columns = (columns + tiles - 1) / tiles / kWarp * kWarp;
+      if (out_.tile_columns == 0 || columns % out_.tile_columns != 0) out_.tile_columns += kWarp;
+    } else if (extent(row) >= kShortSide) {
+      out_.tile_rows = std::min(side, next_power_of_two(extent(row)));
+      out_.tile_columns = std::min(side, next_power_of_two(extent(last)));
+    } else {
+      return;
+    }
+    tile_bytes_ = bytes;
     std::rotate(ranges_.begin() + static_cast<std::ptrdiff_t>(row),
                 ranges_.begin() + static_cast<std::ptrdiff_t>(row) + 1, ranges_.end() - 1);
     read_accesses();
@@ -159,6 +182,11 @@ class Chooser : LoopNest {
     if (out_.tile_rows > 0) {
       const size_t last = ranges_.size() - 1;
       const int64_t elements = out_.tile_rows * out_.tile_columns;
+      if (out_.tile_rows % 2 == 1) {
+        out_.threads.each = neighbours(last, std::max<int64_t>(1, kStoredBytes / tile_bytes_));
+        out_.threads.block = std::min(kBlock, next_power_of_two(elements / out_.threads.each));
+        return;
+      }
       out_.threads.block = std::min(kBlock, elements);
       const int64_t most = std::min({elements / out_.threads.block, out_.tile_rows, out_.tile_columns});
       out_.threads.each = std::min(neighbours(last - 1, most), neighbours(last, most));
@@ -209,6 +237,22 @@ class Chooser : LoopNest {
     return bytes;
   }
 
+  // Bytes of an element of a row that must be kept so that nothing is read again: of all that is read along rows, or of
+  // one value that is computed from it.
+  int64_t kept() const {
+    int64_t bytes = 0;
+    std::vector<std::pair<int, Expr>> seen;
+    for (const Access& a : accesses_) {
+      const Instr& i = dag_.instrs()[a.ref];
+      bool whole = true;  // it differs along all inner ranges
+      for (size_t d = 0; d < ranges_.size(); ++d) whole &= !inner(d) || extent(d) == 1 || a.strides[d].value_or(1) != 0;
+      if (a.store || !whole || std::find(seen.begin(), seen.end(), std::pair(i.buffer, i.index)) != seen.end()) continue;
+      seen.emplace_back(i.buffer, i.index);
+      bytes += a.bytes;
+    }
+    return std::max(narrowest(), std::min<int64_t>(bytes, doubles_ ? 8 : 4));
+  }
+
   void along_rows(int64_t rows, int64_t length) {
     loops::Threads& t = out_.threads;
     const size_t last = ranges_.size() - 1;
@@ -231,7 +275,7 @@ class Chooser : LoopNest {
       t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2, most);
       while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
       // Many blocks: one computes while others wait for memory.
-      const int64_t part = (length + t.parts - 1) / t.parts * bytes;
+      const int64_t part = (length + t.parts - 1) / t.parts * kept();
       if (rows * t.parts > options_.target.threads && t.block > kBlock && part <= third() &&
           row_extent().is_constant()) {
         t.block = t.team = kBlock;
@@ -278,9 +322,8 @@ class Chooser : LoopNest {
   // fewer than the multiprocessors, unless a block takes no longer than the blocks take to start together.
   int64_t parts_of_rows(int64_t rows, int64_t length) const {
     if (!shares_rows(options_.target) || !sums_) return 1;
-    const int64_t bytes = length * narrowest();
-    int64_t parts = bytes > kQuickRow ? parts_for(rows, length) : 1;
-    while (parts < kMostParts && bytes > third() * parts) parts *= 2;
+    int64_t parts = length * narrowest() > kQuickRow ? parts_for(rows, length) : 1;
+    while (parts < kMostParts && length * kept() > third() * parts) parts *= 2;
     return parts;
   }
 
@@ -437,7 +480,8 @@ class Chooser : LoopNest {
   }
 
   const Options& options_;
-  bool doubles_ = false;  // computes in F64, which takes twice the registers
+  int64_t tile_bytes_ = 0;  // of an element that is read through a tile
+  bool doubles_ = false;    // computes in F64, which takes twice the registers
   bool scans_ = false, sums_ = false, gathers_ = false;
   bool adds_ = false;  // adds atomically to elements that an index tensor names
   CudaSchedule out_;
@@ -455,6 +499,7 @@ CudaSchedule choose_threads(Dag& dag, const Options& options) { return Chooser(d
 void read_through_tiles(loops::Kernel& k, int64_t rows, int64_t columns) {
   const Expr row = k.ranges[k.ranges.size() - 2].var, column = k.ranges.back().var;
   int64_t widest = 1, left = kSharedBytes;
+  bool together = rows % 2 == 1;
   for (loops::Ref r = 0; r < k.instrs.size(); ++r) {
     const Instr& i = k.instrs[r];
     if (i.kind != InstrKind::Load || i.in[0] != loops::kNoRef || !crosses(i.index, row, column) ||
@@ -464,13 +509,14 @@ void read_through_tiles(loops::Kernel& k, int64_t rows, int64_t columns) {
     left -= (rows + kBank) * columns * bytes;
     if (left < 0) break;
     widest = std::max(widest, bytes);
+    together = together && lies_together(i.index, column, rows);
     k.tile.loads.push_back(r);
   }
   k.tile.row = row;
   k.tile.rows = rows;
   k.tile.columns = columns;
-  // The pitch puts the elements of a column in different banks.
-  k.tile.pitch = rows + std::max<int64_t>(1, kBank / widest);
+  // The pitch puts the elements of a row in different banks.
+  k.tile.pitch = together ? rows : rows + std::max<int64_t>(1, kBank / widest);
 }
 
 void describe_buffers(Staged& staged, const Dag& dag) {

@@ -31,7 +31,7 @@ struct CudaSchedule : Staging {
 CudaSchedule choose_threads(loops::Dag& dag, const Options& options);
 
 // Makes a pointwise kernel read the loads that are contiguous along the range before the last one through tiles of that
-// size.
+// size. An odd number of rows is the whole range, whose loads lie together (loops::Tile).
 void read_through_tiles(loops::Kernel& kernel, int64_t rows, int64_t columns);
 
 // Marks the kernel's buffers that are values, and those that certainly begin at a multiple of 16 bytes.
