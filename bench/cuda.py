@@ -177,7 +177,7 @@ def cell(result: dict[str, Any] | None) -> str:
     if "us" in result:
         return f"{result['us']:.1f}"
     cpu = f"{result['queued_us']:.0f} to {result['cpu_us']:.0f} us"
-    return f"{result['first_s']:.2f} s, {result['ms']:.2f} ms, {cpu}, {result['gib']:.1f} GiB"
+    return f"{result['first_s']:.2f} s, {result['ms']:.2f} ms, {cpu}, {result['gib']:.2f} GiB"
 
 
 def show(console: Console, section: str, results: dict[str, list[dict[str, Any]]]) -> None:
