@@ -145,7 +145,10 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
         if name == "deadline_ms" and isinstance(value, int) and value < -1:
             raise UserError(f'option "deadline_ms" takes milliseconds, or -1 for no bound, not {value!r}')
         if name == "packed_weights":
-            value = -1 if value is None else sys.maxsize if value is True else int(value)
+            if value is None:
+                value = -1
+            elif isinstance(value, bool):
+                value = sys.maxsize if value else 0
         if name == "numerics" and value not in ("fast", "eager"):
             raise UserError(f'option "numerics" takes "fast" or "eager", not {value!r}')
         if name == "skip_passes":

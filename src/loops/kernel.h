@@ -115,9 +115,9 @@ struct KernelBuffer {
 // to the lanes, so that neighbouring work items are neighbours along it. On a GPU the lanes run along the last Parallel
 // range, a block does one square, and the squares at the edges may be incomplete.
 //
-// On a GPU a tile may also have all rows, an odd number of them, if its loads are adjacent in memory: column after column
-// of `rows` elements. Then the block reads the tile as it lies in memory, and `pitch` is `rows`. As it is odd, the
-// columns begin in different banks of shared memory.
+// On a GPU a tile may also have all rows, an odd number of them, if its loads are adjacent in memory: column after
+// column of `rows` elements. Then the block reads the tile as it lies in memory, and `pitch` is `rows`. As it is odd,
+// the columns begin in different banks of shared memory.
 struct Tile {
   Expr row;
   int64_t rows = 0;  // 0: no tile

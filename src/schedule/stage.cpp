@@ -86,13 +86,11 @@ class Stager {
   bool repeats(const Instr& load) const {
     const std::vector<Expr> symbols = symbols_of(load.index);
     const auto depends = [&](const Range& r) {
-      return std::any_of(symbols.begin(), symbols.end(), [&](Expr s) {
-        return s == r.var || s.node()->symbol_kind == SymbolKind::Indirect;
-      });
+      return std::any_of(symbols.begin(), symbols.end(),
+                         [&](Expr s) { return s == r.var || s.node()->symbol_kind == SymbolKind::Indirect; });
     };
-    return std::any_of(dag_.ranges().begin(), dag_.ranges().end(), [&](const Range& r) {
-      return r.kind == RangeKind::Inner && hint(r.extent) > 1 && !depends(r);
-    });
+    return std::any_of(dag_.ranges().begin(), dag_.ranges().end(),
+                       [&](const Range& r) { return r.kind == RangeKind::Inner && hint(r.extent) > 1 && !depends(r); });
   }
 
   // The cost of computing r from loads and kept values, each instruction once. It stops counting at the threshold.

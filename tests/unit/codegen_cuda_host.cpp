@@ -578,9 +578,10 @@ TEST(CudaOnHost, TilesThatLieTogether) {
   };
   for (const char* dtype : {"f32", "bf16", "f64", "u8"})
     for (const auto& [out, in, side] : {std::tuple(5, 64, 3), {3, 50, 3}, {2, 700, 5}, {2, 40, 7}, {1, 31, 3}})
-      add(fmt::format("input %0 : {0}[{1}, {2}, {3}, {3}]@D = argument \"w\"\n%1 : {0}[{1}, {2}, {3}, {3}]{{{4}, 1, {5}, "
-                      "{2}}}@D = aten::clone(%0, memory_format=format.channels_last)\noutput %1\n",
-                      dtype, out, in, side, in * side * side, in * side),
+      add(fmt::format(
+              "input %0 : {0}[{1}, {2}, {3}, {3}]@D = argument \"w\"\n%1 : {0}[{1}, {2}, {3}, {3}]{{{4}, 1, {5}, "
+              "{2}}}@D = aten::clone(%0, memory_format=format.channels_last)\noutput %1\n",
+              dtype, out, in, side, in * side * side, in * side),
           1);
   add(R"(input %0 : bf16[6, 64, 3, 3]@D = argument "x"
 input %1 : f32[6, 64, 3, 3]@D = argument "y"

@@ -104,8 +104,8 @@ class Layout2d {
     const bool known = copies_.contains(w);  // for another convolution; it counts already
     const bool frees = w->producer && has_one_use(g_, w);
     const std::optional<int64_t> bytes = bytes_of(w->type);
-    const bool once = is_constant_weight(parameters_, w) && bytes &&
-                      fits_packed_budget(g_, context_, frees ? 0 : *bytes);
+    const bool once =
+        is_constant_weight(parameters_, w) && bytes && fits_packed_budget(g_, context_, frees ? 0 : *bytes);
     Value* const copy = converted(w, before);
     if (!known) copy->producer->prepacked = once;
     return copy;

@@ -99,8 +99,7 @@ bool write_wide_products(Graph& graph, const PassContext& context) {
     std::vector<Node*> nodes = joined_in_place(all_nodes, context);
     const bool copy = nodes.empty();
     if (copy) nodes = joined_by_copy(all_nodes, context);
-    if (nodes.size() < 2 || nodes[0] != n ||
-        (copy && !fits_packed_budget(graph, context, bytes_side_by_side(nodes))))
+    if (nodes.size() < 2 || nodes[0] != n || (copy && !fits_packed_budget(graph, context, bytes_side_by_side(nodes))))
       continue;
     if (!rewriter.may()) break;
     Builder b(graph, n);

@@ -60,7 +60,8 @@ class Recorder {
       made.graph = capture_.end();
       recording_.add(g.begin, std::move(made));
     });
-    log::print(log::Topic::Graph, "captured in {:.2f} ms: {:.2f} until the first capture, {:.2f} with it; {:.2f} in calls",
+    log::print(log::Topic::Graph,
+               "captured in {:.2f} ms: {:.2f} until the first capture, {:.2f} with it; {:.2f} in calls",
                watch_.milliseconds(), prepared_ms_, first_ms, calls_ms_);
     VESTA_CHECK(placed->complete(), "two captures of the same steps allocate differently");
   }

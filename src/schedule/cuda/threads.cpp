@@ -38,7 +38,7 @@ constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
 constexpr int64_t kScannedAlone = 16 << 10;  // elements of a row that one block scans as fast as many would
 constexpr int64_t kShortSide = 8;            // of a tile that is worth its while
 constexpr int64_t kPieceBytes = 16 << 10;    // of a tile that lies together, for each load
-constexpr int64_t kStoredBytes = 8;          // of such a tile, by one thread: more threads share banks if it stores more
+constexpr int64_t kStoredBytes = 8;  // of such a tile, by one thread: more threads share banks if it stores more
 // On an H100, blocks that share rows take 1.1 us longer to start. One block adds up 192 KiB, or computes a softmax of
 // 32 KiB, in about that time.
 constexpr int64_t kOwnRow = 192 << 10;
@@ -246,7 +246,8 @@ class Chooser : LoopNest {
       const Instr& i = dag_.instrs()[a.ref];
       bool whole = true;  // it differs along all inner ranges
       for (size_t d = 0; d < ranges_.size(); ++d) whole &= !inner(d) || extent(d) == 1 || a.strides[d].value_or(1) != 0;
-      if (a.store || !whole || std::find(seen.begin(), seen.end(), std::pair(i.buffer, i.index)) != seen.end()) continue;
+      if (a.store || !whole || std::find(seen.begin(), seen.end(), std::pair(i.buffer, i.index)) != seen.end())
+        continue;
       seen.emplace_back(i.buffer, i.index);
       bytes += a.bytes;
     }
