@@ -48,7 +48,9 @@ def compare(
     if not callable(program):
         raise UserError(f"vesta.compare takes a function or a module, not {type(function).__name__}")
     made = _options(function, options)
-    compiled = compile(program, options=made)
+    settings = settings_of(function)
+    chosen = {"only": settings.only, "skip": settings.skip} if settings else {}
+    compiled = compile(program, options=made, **chosen)
     keeper = _C.CaseKeeper("", [])
     try:
         with _restored(program):
