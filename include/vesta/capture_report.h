@@ -50,11 +50,15 @@ struct StepInfo {
   std::string name;  // of the kernel, as profilers show it, or of the operator: "aten::addmm"
   bool is_kernel = false;
   std::vector<std::string> ops;  // that the kernel computes, in order
+  std::string dtype;             // of the first result of a call into ATen: "f32"
   std::string source;            // the line of a call into ATen, where it is known
   std::vector<int32_t> after;    // the earlier steps, by index, whose results it reads
-  int64_t bytes = 0;             // that a kernel moves, as the planner estimates it; 0: not known
-  double estimated_us = 0;       // of a kernel, likewise
-  int64_t arena_bytes = -1;      // of the arena in use at this step; -1: it depends on the sizes of the call
+  int64_t bytes = 0;             // moved: by a kernel as the planner estimates it, by a call into ATen its tensors; 0:
+                                 // not known
+  int64_t flops = 0;  // of a product, convolution or attention, two for a multiplication and an addition; 0: not known
+  double estimated_us = 0;   // of a kernel, likewise
+  int64_t arena_bytes = -1;  // of the arena in use at this step; -1: it depends on the sizes of the call
+  int64_t held_bytes = -1;   // by the call at this step: arena, results of steps, outputs; -1: likewise
 };
 
 // One trace of a segment. It is valid while its guards hold.
@@ -69,6 +73,7 @@ struct CaptureVariant {
   std::string end;                   // "return", "break", "raise" or "yield"
   std::optional<CaptureBreak> stop;  // if end is "break"
   std::vector<StepInfo> steps;       // that a call of the graph runs, in order; without gradients only
+  int64_t output_bytes = -1;         // of the tensors that a call makes for its caller; -1: it depends on the sizes
   std::vector<StageTime> stages;     // capture's own: "trace" (compiled->stages has the rest)
   double total_ms = 0;               // the whole time from the miss to the first hit
   int64_t hits = 0;

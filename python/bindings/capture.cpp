@@ -82,11 +82,14 @@ void add_capture(py::module_& m) {
       .def_readonly("name", &StepInfo::name)
       .def_readonly("is_kernel", &StepInfo::is_kernel)
       .def_readonly("ops", &StepInfo::ops)
+      .def_readonly("dtype", &StepInfo::dtype)
       .def_readonly("source", &StepInfo::source)
       .def_readonly("after", &StepInfo::after)
       .def_readonly("bytes", &StepInfo::bytes)
+      .def_readonly("flops", &StepInfo::flops)
       .def_readonly("estimated_us", &StepInfo::estimated_us)
-      .def_readonly("arena_bytes", &StepInfo::arena_bytes);
+      .def_readonly("arena_bytes", &StepInfo::arena_bytes)
+      .def_readonly("held_bytes", &StepInfo::held_bytes);
   py::class_<CaptureVariant>(m, "CaptureVariant")
       .def_readonly("id", &CaptureVariant::id)
       .def_readonly("ops", &CaptureVariant::ops)
@@ -97,6 +100,7 @@ void add_capture(py::module_& m) {
       .def_readonly("end", &CaptureVariant::end)
       .def_readonly("stop", &CaptureVariant::stop)
       .def_readonly("steps", &CaptureVariant::steps)
+      .def_readonly("output_bytes", &CaptureVariant::output_bytes)
       .def_readonly("stages", &CaptureVariant::stages)
       .def_readonly("total_ms", &CaptureVariant::total_ms)
       .def_readonly("hits", &CaptureVariant::hits);

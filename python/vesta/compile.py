@@ -147,6 +147,15 @@ def is_plain(function: Any) -> bool:
     return callable(function) and not isinstance(function, NO_PYTHON) and innermost(function) is function
 
 
+def arguments_like(model: Any) -> dict[str, Any]:
+    """The arguments of :func:`compile` with which ``model`` was compiled, for another compile; none if it was not."""
+    settings = settings_of(model)
+    if settings is None:
+        return {}
+    options = {name: getattr(settings.options, name) for name in OPTION_NAMES}
+    return {"options": options, "only": settings.only, "skip": settings.skip}
+
+
 def settings_of(model: Any) -> Any:
     if isinstance(model, types.MethodType):
         model = model.__func__

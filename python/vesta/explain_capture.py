@@ -80,7 +80,7 @@ class Graph:
     graph has run. ``compiled``: kernels and calls into ATen. ``steps``: these in the order in which a call runs them;
     empty if gradients are recorded. ``pending``: the compile still goes on in the background, and calls run eager.
     ``ms``: milliseconds by stage; ``total_ms`` also includes the time between the stages.
-    ``variant``: its id in events.
+    ``variant``: its id in events. ``output_bytes``: of the tensors that a call makes for its caller; -1: not known.
     """
 
     where: Line
@@ -96,6 +96,7 @@ class Graph:
     pending: bool = False
     steps: tuple[_C.StepInfo, ...] = ()
     variant: int = 0
+    output_bytes: int = -1
 
     @property
     def op_count(self) -> int:
@@ -221,6 +222,7 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         pending=variant.pending,
         steps=tuple(variant.steps),
         variant=variant.id,
+        output_bytes=variant.output_bytes,
     )
 
 

@@ -11,4 +11,7 @@ namespace vesta::artifact {
 // The steps of a call in their order, with those of an entry at each place that calls it.
 std::vector<StepInfo> steps_of(const Artifact& artifact);
 
+// Bytes of the tensors that a call makes for its caller; -1: they depend on the sizes of the call.
+int64_t output_bytes_of(const Artifact& artifact);
+
 }  // namespace vesta::artifact

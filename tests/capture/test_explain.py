@@ -66,6 +66,7 @@ def report(guards=2):
         pending=False,
         steps=[],
         id=7,
+        output_bytes=-1,
     )
     guard = Record(kind="shape", text="2*x.size(0) >= 16", where=place(3), failed=1)
     second = Record(
@@ -81,6 +82,7 @@ def report(guards=2):
         pending=False,
         steps=[],
         id=7,
+        output_bytes=-1,
     )
     return Record(
         name="program",

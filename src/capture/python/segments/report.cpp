@@ -26,6 +26,7 @@ CaptureReport Captured::report() const {
       if (c.compiled && v->graph.executable) {
         c.compiled->graphs = v->graph.executable->graphs();
         c.steps = artifact::steps_of(v->graph.executable->artifact());
+        c.output_bytes = artifact::output_bytes_of(v->graph.executable->artifact());
       }
       for (const Guard& g : v->guards.guards()) {
         CaptureGuard guard;
