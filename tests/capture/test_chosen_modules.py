@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +66,7 @@ def _no_gradients_and_no_faults() -> Iterator[None]:
     torch.manual_seed(0)
     with torch.no_grad():
         yield
-    for stage in (FAULT, "plan"):
+    for stage in (FAULT, "operator:aten::exp", "plan", "trace"):
         _C.inject_fault(stage, "none")
 
 
@@ -153,6 +157,76 @@ def test_a_compiled_method_follows_only() -> None:
     assert [_operators(c).get("aten::softmax.int") for c in captured] == [1]
 
 
+class Raising(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part, self.raises = Mlp(), False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.part(x)
+        if self.raises:
+            raise ValueError
+        return x
+
+
+class Catching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Raising(), Raising()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            x = self.first(x)
+        except ValueError:
+            x = x + 100
+        return self.second(self.second(x))
+
+
+def test_errors_pass_through_what_is_compiled() -> None:
+    model = Catching().eval()
+    compiled = _compiled(model, only=["first", "second"])
+    x = torch.randn(4, 8)
+    for raises in (False, True, False, True):
+        model.first.raises = raises
+        torch.testing.assert_close(compiled(x), model(x))
+    captured = vesta.explain(compiled).explanation.captures[0]
+    assert _operators(captured)["aten::sin"] >= 4 * 2 + 2
+
+
+def test_threads_capture_their_own_frames() -> None:
+    model = Catching().eval()
+    compiled = _compiled(model, only=["second"])
+    x = torch.randn(4, 8)
+    expected = model(x)
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with torch.no_grad():
+                for _ in range(50):
+                    torch.testing.assert_close(compiled(x), expected)
+        except BaseException as e:
+            failed.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+    assert vesta.explain(compiled).explanation.captures[0].calls == 200
+
+
+def test_a_model_and_its_compiled_form_can_be_collected() -> None:
+    model = Catching().eval()
+    model.compiled = [vesta.compile(model, only=["first"], skip=["second"])]  # a cycle
+    model.compiled[0](torch.randn(4, 8))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
 def test_gradients_reach_what_is_compiled_and_what_is_not() -> None:
     model = Model(2)
     compiled = _compiled(model, only=["layers.*.mlp"])
@@ -191,6 +265,19 @@ def test_wildcards_stay_in_one_part_of_a_name() -> None:
     assert _explained(model, only=["*"]).only == ("0", "1")
     assert _explained(model, only=["*.*"]).only == ("0.0",)
     assert _explained(model, only=["**"]).only == ("0", "0.0", "1")
+
+
+def test_parts_cannot_be_saved(tmp_path: Path) -> None:
+    compiled = _compiled(Model(2).eval(), only=["layers.0"])
+    compiled(torch.randn(4, 8))
+    with pytest.raises(UserError, match=r"Model cannot be saved: only=\.\.\. compiles parts of it"):
+        vesta.save(compiled, tmp_path / "parts.vesta")
+
+
+def test_compare_compiles_the_same_parts() -> None:
+    model = Model(2).eval()
+    assert vesta.compare(vesta.compile(model, skip=["layers.0.mlp"]), torch.randn(4, 8)).graphs > 1
+    assert vesta.compare(vesta.compile(model), torch.randn(4, 8)).graphs == 1
 
 
 def test_equal_arguments_give_the_same_object() -> None:
@@ -243,8 +330,20 @@ def test_strict_refuses_a_layer_that_cannot_be_compiled() -> None:
         vesta.compile(model, options={"strict": True, "cache": False})(torch.randn(4, 8))
 
 
-def test_a_fault_in_every_graph_leaves_eager() -> None:
-    _C.inject_fault("plan", "throw")
+def test_an_operator_that_cannot_be_traced_leaves_the_others_compiled() -> None:
+    model = Model().eval()
+    model.layers[7].attention = Failing()
+    _C.inject_fault("operator:aten::exp", "throw")
+    c = _explained(model, calls=3)
+    ops = _operators(c)
+    assert ops["aten::sin"] == ops["aten::tanh"] == 3 * LAYERS and ops["aten::softmax.int"] == 3 * (LAYERS - 1)
+    assert "aten::exp" not in ops
+    assert any("operator:aten::exp" in b.reason for b in c.breaks)
+
+
+@pytest.mark.parametrize("stage", ["trace", "plan"])
+def test_a_fault_in_every_graph_leaves_eager(stage: str) -> None:
+    _C.inject_fault(stage, "throw")
     model = Model(3).eval()
     compiled = _compiled(model)
     x = torch.randn(4, 8)

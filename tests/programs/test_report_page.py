@@ -241,6 +241,14 @@ def test_everything_compiled_has_a_page(tmp_path: Path) -> None:
     assert str(explanation)
 
 
+def test_modules_of_only_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "parts.html"
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh()).eval()
+    with torch.no_grad():
+        vesta.explain(vesta.compile(model, only=["0"]), html=path)(torch.randn(2, 4))
+    assert "Sequential is compiled in parts, and the rest of it runs in Python. The parts are: " in page_of(path).texts
+
+
 def test_a_time_line_cuts_gaps_and_nests_by_time() -> None:
     bars = [
         Bar("main", "stage", "outer", 0.0, 100.0),

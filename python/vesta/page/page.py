@@ -257,6 +257,10 @@ def recompile_table(captures: Sequence[Captured]) -> Markup:
 
 
 def eager_section(explanation: Explanation) -> Iterator[Markup]:
+    for c in explanation.captures:
+        if c.only:
+            names = tag("code", ", ".join(c.only))
+            yield tag("p", f"{c.name} is compiled in parts, and the rest of it runs in Python. The parts are: ", names)
     skipped = [(place(s.where), s.reason) for c in explanation.captures for s in c.skipped]
     if skipped:
         yield tag("div", tag("h3", "Code that is not compiled"), table(("from", "reason"), skipped), class_="card")

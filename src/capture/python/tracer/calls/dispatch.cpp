@@ -45,8 +45,9 @@ bool is_of_program(PyObject* f) {
 // Ends the trace at a call of code that is not compiled, or that is compiled on its own.
 bool Calls::ends_at(PyObject* f) {
   const TraceSettings& s = t_.settings;
-  PyObject* const module = s.chosen || !s.apart.empty() ? module_called(f) : nullptr;
-  if (module && s.chosen && s.chosen->has_skipped()) {
+  const bool skips = s.chosen && s.chosen->has_skipped();
+  PyObject* const module = skips || !s.apart.empty() ? module_called(f) : nullptr;
+  if (module && skips) {
     const std::string* const name = s.chosen->skipped(module);
     const int source = t_.sources.find(module);
     if (source >= 0 && t_.sources[source].kind != SourceKind::Constant)
