@@ -57,6 +57,18 @@ TEST(CaptureFunctions, WarmCompilesAndRunsNothing) {
   }
 }
 
+TEST(CaptureFunctions, WarmWaitsForACompileThatACallBegan) {
+  auto f = vesta::compile([](const Tensor& x) { return at::sigmoid(x) * 7 + 3; }, {.background = true, .cache = false});
+  const Tensor x = at::randn({4, 8});
+  vesta::fault::inject("plan", [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+  f(x);  // eager
+  const vesta::Warmed made = vesta::warm(f, x);
+  vesta::fault::inject("plan", nullptr);
+  EXPECT_TRUE(made && made.is_new);
+  EXPECT_TRUE(close(f(x), at::sigmoid(x) * 7 + 3));
+  EXPECT_EQ(f.report().hits, 1);
+}
+
 TEST(CaptureFunctions, WarmTakesShapes) {
   auto f = vesta::compile([](const Tensor& x, const Tensor& w) { return at::relu(at::mm(x, w)); });
   const Tensor x = at::randn({4, 8}), w = at::randn({8, 5});

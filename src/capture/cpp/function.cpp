@@ -209,7 +209,6 @@ struct Way {
   std::shared_ptr<pipeline::Background> pending;  // its compile, which goes on in the background
 };
 
-Way runs_eager(std::string reason) { return {.eager = std::move(reason)}; }
 Way refused(std::string reason, std::exception_ptr error = nullptr) {
   return {.eager = std::move(reason), .error = std::move(error), .refused = true};
 }
@@ -284,17 +283,10 @@ Way make(Function::Impl& impl, const Call& call, uint64_t context, const Functio
   return {.variant = made_now, .is_new = true};
 }
 
-Way find_or_make(Function::Impl& impl, const Call& call, uint64_t context, const Function::Program& program,
-                 bool warms) {
+std::shared_ptr<const FunctionVariant> find(Function::Impl& impl, uint64_t context, const Call& call) {
   std::shared_ptr<const FunctionVariant> found = impl.find(context, call);
   if (!found && impl.take_finished()) found = impl.find(context, call);
-  if (!warms) (found ? impl.hits : impl.misses).count_shared();
-  Way way = found ? Way{.variant = std::move(found)} : make(impl, call, context, program, warms);
-  if (!way.variant) return way;
-  const FunctionVariant& v = *way.variant;
-  if (!v.eager_reason.empty()) return v.error ? refused(v.eager_reason, v.error) : runs_eager(v.eager_reason);
-  if (const char* const why = why_not_run(v, inputs_of(call, v))) return runs_eager(why);
-  return way;
+  return found;
 }
 
 }  // namespace
@@ -306,10 +298,18 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   if (events::is_on()) events.emplace(impl.info.name, impl.info.name);
   const uint64_t context = capture::context_key();
   if (const char* const why = why_not_compiled(call)) return impl.fall_back(why);
-  const Way way = find_or_make(impl, call, context, program, false);
-  if (!way.eager.empty()) return way.refused ? impl.fall_back(way.eager, way.error) : impl.count_eager(way.eager);
-  const std::shared_ptr<const FunctionVariant>& variant = way.variant;
+  std::shared_ptr<const FunctionVariant> variant = find(impl, context, call);
+  (variant ? impl.hits : impl.misses).count_shared();
+  if (!variant) {
+    Way way = make(impl, call, context, program, false);
+    if (!way.variant) return way.refused ? impl.fall_back(way.eager, way.error) : impl.count_eager(way.eager);
+    variant = std::move(way.variant);
+  }
+  if (!variant->eager_reason.empty())
+    return variant->error ? impl.fall_back(variant->eager_reason, variant->error)
+                          : impl.count_eager(variant->eager_reason);
   const runtime::CallInputs in = inputs_of(call, *variant);
+  if (const char* const why = why_not_run(*variant, in)) return impl.count_eager(why);
   results.constants = variant->constants;
   std::span<at::Tensor> given;
   if (give_away) given = {call.tensors.data(), call.tensors.size()};
@@ -339,13 +339,19 @@ Warmed Function::warm(Call& call, const Program& program) {
   if (const char* const why = trace::is_tracing() ? "another trace is active" : why_not_compiled(call))
     return {.eager = why};
   const uint64_t context = capture::context_key();
-  Way way = find_or_make(impl, call, context, program, true);
-  const bool waited = way.pending != nullptr;
+  Way way{.variant = find(impl, context, call)};
+  if (!way.variant) way = make(impl, call, context, program, true);
+  const bool waited = way.pending != nullptr;  // for a compile that an earlier call began
   if (waited) {
     way.pending->wait_until(pipeline::Background::Clock::time_point::max());
-    way = find_or_make(impl, call, context, program, true);
+    way = {.variant = find(impl, context, call)};
+    if (!way.variant) way = make(impl, call, context, program, true);
   }
-  return {.ready = way.eager.empty(), .is_new = way.eager.empty() && (way.is_new || waited), .eager = way.eager};
+  if (!way.variant) return {.eager = way.eager};
+  const FunctionVariant& v = *way.variant;
+  if (!v.eager_reason.empty()) return {.eager = v.eager_reason};
+  if (const char* const why = why_not_run(v, inputs_of(call, v))) return {.eager = why};
+  return {.ready = true, .is_new = way.is_new || waited};
 }
 
 FunctionReport Function::report() const { return report_of(*impl_); }
