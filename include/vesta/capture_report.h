@@ -45,8 +45,25 @@ struct OpCount {
   int64_t count = 0;
 };
 
+// A step of a compiled graph: a kernel, a call into ATen, a check or a write to an input.
+struct StepInfo {
+  std::string name;  // of the kernel, as profilers show it, or of the operator: "aten::addmm"
+  bool is_kernel = false;
+  std::vector<std::string> ops;  // that the kernel computes, in order
+  std::string dtype;             // of the first result of a call into ATen: "f32"
+  std::string source;            // the line of a call into ATen, where it is known
+  std::vector<int32_t> after;    // the earlier steps, by index, whose results it reads
+  int64_t bytes = 0;             // moved: by a kernel as the planner estimates it, by a call into ATen its tensors; 0:
+                                 // not known
+  int64_t flops = 0;  // of a product, convolution or attention, two for a multiplication and an addition; 0: not known
+  double estimated_us = 0;   // of a kernel, likewise
+  int64_t arena_bytes = -1;  // of the arena in use at this step; -1: it depends on the sizes of the call
+  int64_t held_bytes = -1;   // by the call at this step: arena, results of steps, outputs; -1: likewise
+};
+
 // One trace of a segment. It is valid while its guards hold.
 struct CaptureVariant {
+  int64_t id = 0;            // its id in events
   std::vector<OpCount> ops;  // operators of the graph, in order of first use; empty: there is no graph
   std::optional<CompileReport>
       compiled;                      // what the graph became; nullopt: there is no graph, or its operators run eager
@@ -55,6 +72,8 @@ struct CaptureVariant {
   std::vector<std::string> effects;  // replayed after the graph: "self.counter", "cache['k']", "list.append on x"
   std::string end;                   // "return", "break", "raise" or "yield"
   std::optional<CaptureBreak> stop;  // if end is "break"
+  std::vector<StepInfo> steps;       // that a call of the graph runs, in order; without gradients only
+  int64_t output_bytes = -1;         // of the tensors that a call makes for its caller; -1: it depends on the sizes
   std::vector<StageTime> stages;     // capture's own: "trace" (compiled->stages has the rest)
   double total_ms = 0;               // the whole time from the miss to the first hit
   int64_t hits = 0;
@@ -88,6 +107,7 @@ struct CaptureRecompile : CaptureDifference {
 struct CaptureReport {
   std::string name;                      // the name given to capture(), otherwise co_qualname
   UserLine where;                        // def line; empty for a callable without Python code
+  std::vector<std::string> only;         // the modules that are compiled; empty: nothing was named
   std::vector<CaptureSegment> segments;  // ordered by code object, then by offset
   std::vector<CaptureRecompile> recompiles;
   std::vector<Fallback> fallbacks;  // calls, or the rests of calls, that ran eager, by reason

@@ -23,6 +23,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "vesta/detail/flatten.h"
 #include "vesta/detail/function.h"
@@ -97,6 +98,21 @@ class Compiled {
     }
   }
 
+  // What vesta::warm() does for one example. `sizes`: if not empty, those of the example's tensors, in their order.
+  template <class... A>
+  Warmed warm(const std::vector<std::vector<int64_t>>& sizes, A&&... args) const {
+    using R = detail::Bare<std::invoke_result_t<F&, A...>>;
+    detail::Call call;
+    detail::add_state(*f_, call);
+    (detail::Flat<detail::Bare<A>>::flatten(args, call), ...);
+    detail::resize(call, sizes);
+    const auto trace = [&](const std::vector<c10::IValue>& leaves, detail::Results& results,
+                           std::vector<c10::IValue>& constants) {
+      trace_once<R, A...>(leaves, call.tensors.size(), results, constants, args...);
+    };
+    return function_->warm(call, std::cref(trace));
+  }
+
   // Lists the compiled variants, and the calls that ran eager with the reasons.
   FunctionReport report() const { return function_->report(); }
   std::string explain() const { return to_string(report()); }
@@ -159,6 +175,25 @@ auto compile(F&& f, Options options = {}) {
   } else {
     return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options), {});
   }
+}
+
+// Compiles what a call with such arguments needs, and runs nothing of it: for servers, before the first request. The
+// callable is called on tensors of a trace, which have no values. It waits for the compile, whatever
+// Options::deadline_ms and Options::background say.
+template <class F, class... A>
+Warmed warm(const Compiled<F>& f, A&&... args) {
+  return f.warm({}, std::forward<A>(args)...);
+}
+
+// The same for several calls like this one, whose tensors take other sizes: for each call the sizes of each of its
+// tensors, in the order of the arguments. Two sizes that differ make code for all sizes, as such calls do. Throws
+// UserError if a call does not have as many sizes as tensors.
+template <class F, class... A>
+std::vector<Warmed> warm_shapes(const Compiled<F>& f, const std::vector<std::vector<std::vector<int64_t>>>& shapes,
+                                A&&... args) {
+  std::vector<Warmed> out;
+  for (const auto& sizes : shapes) out.push_back(f.warm(sizes, args...));
+  return out;
 }
 
 }  // namespace vesta

@@ -23,6 +23,14 @@ namespace py = pybind11;
 namespace vesta::python {
 namespace {
 
+using NamedModules = std::vector<std::pair<py::object, std::string>>;
+
+capture::ChosenModules::Named named(const NamedModules& given) {
+  capture::ChosenModules::Named out;
+  for (const auto& [module, name] : given) out.emplace_back(capture::Object::share(module.ptr()), name);
+  return out;
+}
+
 PyObject* look_up(capture::PackageObject which) {
   using enum capture::PackageObject;
   auto find = [](const char* module, const char* name) {
@@ -70,7 +78,20 @@ void add_capture(py::module_& m) {
       .def_readonly("hint", &CaptureBreak::hint)
       .def_readonly("count", &CaptureBreak::count);
   py::class_<OpCount>(m, "OpCount").def_readonly("op", &OpCount::op).def_readonly("count", &OpCount::count);
+  py::class_<StepInfo>(m, "StepInfo")
+      .def_readonly("name", &StepInfo::name)
+      .def_readonly("is_kernel", &StepInfo::is_kernel)
+      .def_readonly("ops", &StepInfo::ops)
+      .def_readonly("dtype", &StepInfo::dtype)
+      .def_readonly("source", &StepInfo::source)
+      .def_readonly("after", &StepInfo::after)
+      .def_readonly("bytes", &StepInfo::bytes)
+      .def_readonly("flops", &StepInfo::flops)
+      .def_readonly("estimated_us", &StepInfo::estimated_us)
+      .def_readonly("arena_bytes", &StepInfo::arena_bytes)
+      .def_readonly("held_bytes", &StepInfo::held_bytes);
   py::class_<CaptureVariant>(m, "CaptureVariant")
+      .def_readonly("id", &CaptureVariant::id)
       .def_readonly("ops", &CaptureVariant::ops)
       .def_readonly("compiled", &CaptureVariant::compiled)
       .def_readonly("pending", &CaptureVariant::pending)
@@ -78,6 +99,8 @@ void add_capture(py::module_& m) {
       .def_readonly("effects", &CaptureVariant::effects)
       .def_readonly("end", &CaptureVariant::end)
       .def_readonly("stop", &CaptureVariant::stop)
+      .def_readonly("steps", &CaptureVariant::steps)
+      .def_readonly("output_bytes", &CaptureVariant::output_bytes)
       .def_readonly("stages", &CaptureVariant::stages)
       .def_readonly("total_ms", &CaptureVariant::total_ms)
       .def_readonly("hits", &CaptureVariant::hits);
@@ -97,6 +120,7 @@ void add_capture(py::module_& m) {
   py::class_<CaptureReport>(m, "CaptureReport")
       .def_readonly("name", &CaptureReport::name)
       .def_readonly("where", &CaptureReport::where)
+      .def_readonly("only", &CaptureReport::only)
       .def_readonly("segments", &CaptureReport::segments)
       .def_readonly("recompiles", &CaptureReport::recompiles)
       .def_readonly("fallbacks", &CaptureReport::fallbacks)
@@ -122,12 +146,15 @@ void add_capture(py::module_& m) {
   capture::install_gil_hold();
   m.def(
       "capture",
-      [](const py::object& callable, Options options, std::string name, bool fullgraph) {
-        PyObject* out = capture::make_captured(callable.ptr(), std::move(options), std::move(name), fullgraph);
+      [](const py::object& callable, Options options, std::string name, bool fullgraph, const NamedModules& only,
+         const NamedModules& skip) {
+        PyObject* out = capture::make_captured(callable.ptr(), std::move(options), std::move(name), fullgraph,
+                                               {named(only), named(skip)});
         if (!out) throw py::error_already_set();
         return py::reinterpret_steal<py::object>(out);
       },
-      py::arg("callable"), py::arg("options"), py::arg("name"), py::arg("fullgraph"),
+      py::arg("callable"), py::arg("options"), py::arg("name"), py::arg("fullgraph"), py::arg("only") = NamedModules(),
+      py::arg("skip") = NamedModules(),
       "A CapturedFunction: called like `callable`, it captures and compiles what it can.");
   m.def(
       "call_by_slot",

@@ -70,6 +70,20 @@ void add_store(py::module_& m) {
       },
       py::arg("folder"), py::arg("was"), py::arg("now"),
       "(field, was, now, line) of each difference between the keys of two artifacts.");
+  m.def(
+      "cache_find",
+      [](const std::string& key) -> py::object {
+        store::Store* const store = store::shared();
+        const std::optional<std::string> found = store ? store->find(key) : std::nullopt;
+        return found ? py::object(py::bytes(*found)) : py::none();
+      },
+      py::arg("key"), "The content of an entry of the process's cache; None: there is none.");
+  m.def(
+      "cache_put",
+      [](std::string key, std::string content) {
+        if (store::Store* const store = store::shared()) store->put(std::move(key), std::move(content));
+      },
+      py::arg("key"), py::arg("content"), "Writes an entry of the process's cache, if there is one.");
   m.attr("CACHE_BYTES") = store::kMostBytes;
   m.def(
       "host_target",

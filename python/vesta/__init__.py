@@ -35,11 +35,13 @@ from vesta.why_miss import why_miss
 if TYPE_CHECKING:
     from vesta.comparing import compare
     from vesta.comparison import Comparison
+    from vesta.estimating import Estimate, estimate
     from vesta.recording import record
 
 __all__ = [
     "OPTION_NAMES",
     "Comparison",
+    "Estimate",
     "Event",
     "Events",
     "Explainer",
@@ -54,6 +56,7 @@ __all__ = [
     "compile",
     "disable",
     "errors",
+    "estimate",
     "events",
     "explain",
     "is_compiling",
@@ -72,7 +75,13 @@ __all__ = [
 ]
 
 # The modules of these names are loaded at the first use: that takes an eighth of the time of `import vesta`.
-_LATER = {"Comparison": "vesta.comparison", "compare": "vesta.comparing", "record": "vesta.recording"}
+_LATER = {
+    "Comparison": "vesta.comparison",
+    "Estimate": "vesta.estimating",
+    "compare": "vesta.comparing",
+    "estimate": "vesta.estimating",
+    "record": "vesta.recording",
+}
 
 
 def __getattr__(name: str) -> Any:

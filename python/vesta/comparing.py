@@ -12,11 +12,10 @@ from torch.utils import _pytree as pytree
 from vesta import _C
 from vesta.compare_runs import Run, Written, compare_runs, identical
 from vesta.comparison import Comparison
-from vesta.compile import compile, settings_of
+from vesta.compile import arguments_like, compile
 from vesta.eager import innermost
 from vesta.errors import UserError
 from vesta.explain import explain
-from vesta.options import OPTION_NAMES
 from vesta.waiting import wait
 
 __all__ = ["compare"]
@@ -47,8 +46,10 @@ def compare(
     program = innermost(function)
     if not callable(program):
         raise UserError(f"vesta.compare takes a function or a module, not {type(function).__name__}")
-    made = _options(function, options)
-    compiled = compile(program, options=made)
+    arguments = arguments_like(function)
+    waits = {"deadline_ms": -1, "background": False}
+    arguments["options"] = {**arguments.get("options", {}), **(options or {}), **waits}
+    compiled = compile(program, **arguments)
     keeper = _C.CaseKeeper("", [])
     try:
         with _restored(program):
@@ -80,15 +81,6 @@ def compare(
             for name, found in compare_kernels(case):
                 by_kernel[_unused(name, by_kernel)] = found
     return Comparison(tuple(results), why, graphs, by_kernel)
-
-
-def _options(function: Any, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    settings = settings_of(function)
-    if settings is not None:
-        out = {name: getattr(settings.options, name) for name in OPTION_NAMES}
-    out |= {**(options or {}), "deadline_ms": -1, "background": False}
-    return out
 
 
 def _copied(tree: Any) -> Any:

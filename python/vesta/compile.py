@@ -12,7 +12,8 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from vesta.compiled_function import Compiled, Settings, capture, compile_callable, compile_class
+from vesta.chosen_modules import check_patterns, choose_modules
+from vesta.compiled_function import Compiled, Pattern, Settings, capture, compile_callable, compile_class
 from vesta.compiled_method import CompiledMethods, check_methods
 from vesta.compiled_module import is_wrapper, make_wrapper
 from vesta.eager import innermost
@@ -43,6 +44,8 @@ def compile(
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
     methods: Sequence[str] = (),
+    only: Sequence[Pattern] | None = None,
+    skip: Sequence[Pattern] = (),
 ) -> M: ...
 @overload
 def compile(
@@ -55,6 +58,8 @@ def compile(
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
     methods: Sequence[str] = (),
+    only: Sequence[Pattern] | None = None,
+    skip: Sequence[Pattern] = (),
 ) -> Callable[[M], M]: ...
 def compile(
     model: Any = None,
@@ -66,6 +71,8 @@ def compile(
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
     methods: Sequence[str] = (),
+    only: Sequence[Pattern] | None = None,
+    skip: Sequence[Pattern] = (),
     **unknown: Any,
 ) -> Any:
     """Compiles a function, method, module or any other callable. Results stay equal, and calls get faster.
@@ -91,6 +98,10 @@ def compile(
             ``vesta.compile(model, methods=("encode", "decode"))``. A call of the module, ``forward`` and Lightning's
             steps (``training_step``, ...) are always compiled. Other methods run in Python, and their ``self(...)`` is
             compiled.
+        only: The submodules that are compiled, by name, such as ``["layers.*.mlp", "head"]``, or by class; everything
+            around them runs in Python. ``*`` stands for any part of a name between dots, ``**`` for any number of
+            parts. Modules are known by identity: one that is put in the place of another later is not meant.
+        skip: The submodules that run in Python, in the same form. A call of one is a graph break.
 
     Raises:
         vesta.errors.UserError: An argument has an unknown name or value; the message suggests the nearest one.
@@ -101,7 +112,7 @@ def compile(
         def f(x, y):
             return torch.sin(x) + torch.cos(y)
     """
-    settings = check(fullgraph, dynamic, backend, mode, options, disable, methods, unknown)
+    settings = check(fullgraph, dynamic, backend, mode, options, disable, methods, only, skip, unknown)
     if model is None:
         return functools.partial(compile_with, settings, methods)
     return compile_with(settings, methods, model)
@@ -121,6 +132,7 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
     if settings_of(model) == settings:
         return model
     original = innermost(model)
+    settings = choose_modules(settings, original)
     if isinstance(original, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         return scripted(original, settings)
     if isinstance(original, torch.nn.Module):
@@ -133,6 +145,15 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
 def is_plain(function: Any) -> bool:
     """Whether ``function`` is Python code that is neither compiled nor disabled."""
     return callable(function) and not isinstance(function, NO_PYTHON) and innermost(function) is function
+
+
+def arguments_like(model: Any) -> dict[str, Any]:
+    """The arguments of :func:`compile` with which ``model`` was compiled, for another compile; none if it was not."""
+    settings = settings_of(model)
+    if settings is None:
+        return {}
+    options = {name: getattr(settings.options, name) for name in OPTION_NAMES}
+    return {"options": options, "only": settings.only, "skip": settings.skip}
 
 
 def settings_of(model: Any) -> Any:
@@ -157,6 +178,8 @@ def check(
     options: Any,
     disable: Any,
     methods: Any,
+    only: Any,
+    skip: Any,
     unknown: Mapping[str, Any],
 ) -> Settings | None:
     """The settings for the arguments of :func:`compile`; None if they turn compiling off."""
@@ -185,7 +208,14 @@ def check(
     made = make_options(options)
     if disable or backend == "eager" or os.environ.get("TORCH_COMPILE_DISABLE") == "1":
         return None
-    return Settings(fullgraph, repr((fullgraph, sorted(options.items()))), tuple(sorted(set(methods))), made)
+    return Settings(
+        fullgraph,
+        repr((fullgraph, sorted(options.items()))),
+        tuple(sorted(set(methods))),
+        made,
+        None if only is None else check_patterns("only", only),
+        check_patterns("skip", skip),
+    )
 
 
 def options_of_backend(backend: Any) -> dict[str, Any]:

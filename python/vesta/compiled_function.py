@@ -17,7 +17,21 @@ from vesta import _C
 from vesta.errors import UserError
 from vesta.function import remember
 
-__all__ = ["Compiled", "CompiledFunction", "Settings", "capture", "compile_callable", "compile_class"]
+__all__ = [
+    "Compiled",
+    "CompiledFunction",
+    "NamedModules",
+    "Pattern",
+    "Settings",
+    "capture",
+    "compile_callable",
+    "compile_class",
+]
+
+
+# What `only` and `skip` take: the name of a module, with wildcards, or a class of modules.
+Pattern = str | type[torch.nn.Module]
+NamedModules = tuple[tuple[torch.nn.Module, str], ...]
 
 
 @dataclass(frozen=True)
@@ -28,12 +42,16 @@ class Settings:
     arguments: str
     methods: tuple[str, ...]
     options: _C.Options = field(compare=False)
+    only: tuple[Pattern, ...] | None = None
+    skip: tuple[Pattern, ...] = ()
+    # The modules that `only` and `skip` name in the model that is compiled.
+    chosen: tuple[NamedModules, NamedModules] = field(default=((), ()), compare=False)
 
 
 def capture(original: Callable[..., Any], settings: Settings, name: str = "") -> _C.CapturedFunction:
     """The native object that captures ``original``. ``name``: its name in reports, if not its own."""
     name = name or metadata(original).get("__qualname__") or type(original).__qualname__
-    captured = _C.capture(original, settings.options, name, settings.fullgraph)
+    captured = _C.capture(original, settings.options, name, settings.fullgraph, *settings.chosen)
     remember(captured)
     return captured
 

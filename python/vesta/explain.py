@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from vesta import _C
 from vesta.compile import compile
@@ -15,6 +17,9 @@ from vesta.compiled_module import is_wrapper, methods_of
 from vesta.errors import UserError
 from vesta.explain_capture import Break, Captured, Graph, Guard, Recompile, explain_captured
 from vesta.function import alive
+
+if TYPE_CHECKING:
+    from vesta.page.measured import MeasuredCall
 
 __all__ = ["Explainer", "Explanation", "explain"]
 
@@ -70,13 +75,21 @@ class Explainer:
     ``compiled`` is the compiled function, ``result`` its last result.
     """
 
-    def __init__(self, compiled: Callable[..., Any], captured: _C.CapturedFunction) -> None:
+    def __init__(
+        self, compiled: Callable[..., Any], captured: _C.CapturedFunction, html: str | os.PathLike[str] | None = None
+    ) -> None:
         self.compiled, self.result = compiled, None
-        self._captured = captured
+        self._captured, self._html = captured, html
+        self._measured: MeasuredCall | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Explanation:
-        self.result = self.compiled(*args, **kwargs)
-        return self.explanation
+        if self._html is None:
+            self.result = self.compiled(*args, **kwargs)
+            return self.explanation
+        from vesta.page.measured import measure
+
+        self.result, self._measured = measure(lambda: self.compiled(*args, **kwargs), self._measured)
+        return write_page(self.explanation, self._html, self._measured)
 
     @property
     def explanation(self) -> Explanation:
@@ -91,11 +104,22 @@ class Explainer:
     __repr__ = __str__
 
 
+def write_page(
+    explanation: Explanation, path: str | os.PathLike[str], measured: MeasuredCall | None = None
+) -> Explanation:
+    from vesta.page.page import page_of
+
+    Path(path).write_text(page_of(explanation, measured), encoding="utf-8")
+    return explanation
+
+
 @overload
-def explain(function: _C.CompiledFunction | None = None) -> Explanation: ...  # type: ignore[overload-overlap]
+def explain(  # type: ignore[overload-overlap]
+    function: _C.CompiledFunction | None = None, *, html: str | os.PathLike[str] | None = None
+) -> Explanation: ...
 @overload
-def explain(function: Callable[..., Any]) -> Explainer: ...
-def explain(function: Any = None) -> Explanation | Explainer:
+def explain(function: Callable[..., Any], *, html: str | os.PathLike[str] | None = None) -> Explainer: ...
+def explain(function: Any = None, *, html: str | os.PathLike[str] | None = None) -> Explanation | Explainer:
     """Explains one function, or without an argument everything that the process has compiled.
 
     ``vesta.explain(f)(*args)`` calls ``f`` and returns graphs, operators, graph breaks with line and reason, guards,
@@ -104,19 +128,27 @@ def explain(function: Any = None) -> Explanation | Explainer:
     of other arguments. For a result of :func:`vesta.trace_and_compile`, ``explain`` shows the calls so far.
 
     Functions compiled through ``torch.compile`` appear in ``vesta.explain()``, one for each graph that Dynamo made.
+
+    ``html``: a file that gets the report as a page, which needs no other file and runs no script. It shows what was
+    compiled and ran when, graphs with their steps coloured by time, breaks in their lines of source, recompiles, guards
+    and memory. ``vesta.explain(f, html="report.html")(*args)`` writes it after each call, which is run under PyTorch's
+    profiler so that the page has the time of each kernel; call the explainer twice to see a call that compiles nothing.
+    Without a call, the page shows the events that :func:`vesta.events` has recorded, and the planner's estimates.
     """
     if function is None:
         captures = [explain_captured(f) for f in alive() if not isinstance(f, _C.CompiledFunction)]
-        return Explanation(list(_C.reports()), captures)
+        explanation = Explanation(list(_C.reports()), captures)
+        return explanation if html is None else write_page(explanation, html)
     if isinstance(function, _C.CompiledFunction):
-        return Explanation([function.report()])
+        explanation = Explanation([function.report()])
+        return explanation if html is None else write_page(explanation, html)
     if not callable(function) or isinstance(function, type):
         raise UserError(f"vesta.explain takes a function, method or module, not {function!r}")
     compiled = function if captured_of(function) else compile(function)
     captured = captured_of(compiled)
     if captured is None:
         raise UserError(f"vesta.explain has nothing to show for {function!r}: it has no Python code")
-    return Explainer(compiled, captured)
+    return Explainer(compiled, captured, html)
 
 
 def captured_of(function: Any) -> _C.CapturedFunction | None:

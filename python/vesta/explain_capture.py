@@ -22,6 +22,7 @@ __all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped"
 
 SHOWN_GUARDS = 24  # per graph; Graph.guards has all
 SHOWN_OPERATORS = 6
+SHOWN_MODULES = 6
 TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
@@ -76,9 +77,10 @@ class Graph:
     """One compiled trace, from ``where`` to a return or to ``stop``.
 
     ``ops``: how often each operator occurs. ``effects``: writes to objects that existed before the call, made after the
-    graph has run. ``compiled``: kernels and calls into ATen. ``pending``: the compile
-    still goes on in the background, and calls run eager. ``ms``: milliseconds by stage; ``total_ms`` also includes
-    the time between the stages.
+    graph has run. ``compiled``: kernels and calls into ATen. ``steps``: these in the order in which a call runs them;
+    empty if gradients are recorded. ``pending``: the compile still goes on in the background, and calls run eager.
+    ``ms``: milliseconds by stage; ``total_ms`` also includes the time between the stages.
+    ``variant``: its id in events. ``output_bytes``: of the tensors that a call makes for its caller; -1: not known.
     """
 
     where: Line
@@ -92,6 +94,9 @@ class Graph:
     hits: int = 0
     compiled: _C.CompileReport | None = None
     pending: bool = False
+    steps: tuple[_C.StepInfo, ...] = ()
+    variant: int = 0
+    output_bytes: int = -1
 
     @property
     def op_count(self) -> int:
@@ -153,6 +158,7 @@ class Captured:
     skipped: tuple[Skipped, ...] = ()
     calls: int = 0
     aside: int = 0  # calls that ran uncompiled because a compile gains nothing
+    only: tuple[str, ...] = ()  # the modules that are compiled, by vesta.compile(only=...); nothing else is
     hits: int = 0
     misses: int = 0
 
@@ -190,6 +196,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         skipped=tuple(Skipped(line_of(s.where), s.skipped, s.skipped_name) for s in report.segments if s.skipped),
         calls=report.calls,
         aside=report.aside,
+        only=tuple(report.only),
         hits=report.hits,
         misses=report.misses,
     )
@@ -213,6 +220,9 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         hits=variant.hits,
         compiled=variant.compiled,
         pending=variant.pending,
+        steps=tuple(variant.steps),
+        variant=variant.id,
+        output_bytes=variant.output_bytes,
     )
 
 
@@ -286,6 +296,8 @@ def lines_of(c: Captured) -> Iterator[str]:
     )
     if c.aside:
         yield f"{several(c.aside, 'call')} ran uncompiled: compiled code would not be faster than eager"
+    if c.only:
+        yield only_line(c.only)
     for i, graph in enumerate(c.graphs, 1):
         yield ""
         yield from graph_lines(i, graph)
@@ -293,6 +305,11 @@ def lines_of(c: Captured) -> Iterator[str]:
     yield from section("Recompiles", [recompile_lines(r) for r in c.recompiles])
     yield from section("Not compiled: code that Python runs", [[f"{s.where}  {s.reason}"] for s in c.skipped])
     yield from section("Calls that ran eager", [[f"{several(f.count, 'time')}: {f.reason}"] for f in c.fallbacks])
+
+
+def only_line(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > SHOWN_MODULES else ""
+    return f"compiled of its modules: {', '.join(names[:SHOWN_MODULES])}{more}"
 
 
 def section(heading: str, entries: Sequence[Iterable[str]]) -> Iterator[str]:

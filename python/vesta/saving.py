@@ -66,6 +66,10 @@ def save(compiled: Callable[..., Any], path: str | os.PathLike[str], *, weights:
     captured = getattr(compiled, "_vesta_call", None)
     if not (isinstance(compiled, Compiled) or is_wrapper(compiled)) or not isinstance(captured, _C.CapturedFunction):
         raise UserError(f"vesta.save takes a result of vesta.compile, not {type(compiled).__name__}")
+    if captured.report().only:
+        raise UserError(
+            f"{type(innermost(compiled)).__name__} cannot be saved: only=... compiles parts of it, and Python the rest"
+        )
     captured.wait()  # a variant that is still being compiled is saved as well
     original = innermost(compiled)
     names: dict[str, torch.Tensor] = {}

@@ -99,7 +99,7 @@ def warm(
         raise UserError(f"vesta.warm takes a result of vesta.compile, not {compiled!r}")
     if isinstance(inputs, (torch.Tensor, dict)):
         raise UserError("vesta.warm takes a list of examples, one for each call: vesta.warm(f, [x])")
-    examples = [_arguments(example) for example in inputs]
+    examples = [arguments_of(example) for example in inputs]
     sizes = list(shapes)
     if sizes and not examples:
         raise UserError("vesta.warm takes shapes beside an example, whose tensors take these sizes")
@@ -121,7 +121,7 @@ def _bound(compiled: Any) -> tuple[Any, ...]:
     return call.args if isinstance(call, functools.partial) else ()
 
 
-def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments_of(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(example, dict):
         return (), example
     return (example if type(example) is tuple else (example,)), {}

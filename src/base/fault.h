@@ -13,7 +13,11 @@ void reached(std::string_view stage);
 bool spoils(std::string_view stage);
 }  // namespace detail
 
-// Runs the stage's fault, which may take time or throw. For the stages of CompileReport::stages.
+// Whether any fault is injected.
+inline bool any() { return detail::any.load(std::memory_order_relaxed); }
+
+// Runs the stage's fault, which may take time or throw. For the stages of CompileReport::stages, and for each operator
+// of a trace ("operator:aten::exp").
 inline void reached(std::string_view stage) {
   if (detail::any.load(std::memory_order_relaxed)) detail::reached(stage);
 }

@@ -57,10 +57,13 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
     }
   }
   for (const auto& [key, count] : externs) about.externs.push_back({key.first, key.second, count});
-  for (const schedule::Buffer& b : plan.buffers) {
-    if (b.role == schedule::BufferRole::Prepacked) {
+  // Those that only other prepacked constants are made of are not kept.
+  std::set<int> used;
+  for (const schedule::Step& s : plan.steps) schedule::for_each_buffer(s, [&](int b) { used.insert(b); });
+  for (const int i : used) {
+    const schedule::Buffer& b = plan.buffers[static_cast<size_t>(i)];
+    if (b.role == schedule::BufferRole::Prepacked)
       about.packed_bytes += hint(graph::numel(b.type)) * element_size(b.type.dtype);
-    }
   }
 }
 

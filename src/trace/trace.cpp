@@ -11,6 +11,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "graph/op.h"
 #include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
@@ -198,6 +199,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
   r.storage_offsets.erase(std::unique(r.storage_offsets.begin(), r.storage_offsets.end()), r.storage_offsets.end());
   out.storage_offsets = r.storage_offsets;
   out.graph = r.close();
+  fault::reached("trace");
   return out;
 }
 

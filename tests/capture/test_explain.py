@@ -64,6 +64,9 @@ def report(guards=2):
         total_ms=5.0,
         hits=3,
         pending=False,
+        steps=[],
+        id=7,
+        output_bytes=-1,
     )
     guard = Record(kind="shape", text="2*x.size(0) >= 16", where=place(3), failed=1)
     second = Record(
@@ -77,10 +80,14 @@ def report(guards=2):
         total_ms=0.25,
         hits=2,
         pending=False,
+        steps=[],
+        id=7,
+        output_bytes=-1,
     )
     return Record(
         name="program",
         where=place(0),
+        only=[],
         segments=[
             Record(where=place(1), offset=0, variants=[first, first], skipped="", skipped_name=""),
             Record(
@@ -206,7 +213,7 @@ def test_many_guards_are_counted():
 @pytest.fixture
 def reported(monkeypatch):
     class Captured:
-        def __init__(self, wrapped, options, name, fullgraph):
+        def __init__(self, wrapped, options, name, fullgraph, only, skip):
             self.wrapped = wrapped
 
         def __call__(self, *args, **kwargs):

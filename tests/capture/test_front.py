@@ -30,7 +30,7 @@ from vesta.errors import GraphBreak, RecompileError, Unsupported, UserError
 class Plain:
     """Stands for the compiler's object: calls the original and counts."""
 
-    def __init__(self, wrapped, options, name, fullgraph):
+    def __init__(self, wrapped, options, name, fullgraph, only=(), skip=()):
         self.wrapped, self.options, self.name, self.fullgraph = wrapped, options, name, fullgraph
         self.calls = 0
 
@@ -164,7 +164,7 @@ def test_signature_is_the_documented_one():
     assert str(inspect.signature(vesta.compile)).startswith(
         "(model: 'Any' = None, *, fullgraph: 'bool' = False, dynamic: 'bool | None' = None, backend: 'str' = 'vesta', "
         "mode: 'str | None' = 'default', options: 'Mapping[str, Any] | None' = None, disable: 'bool' = False, "
-        "methods: 'Sequence[str]' = ())"
+        "methods: 'Sequence[str]' = (), only: 'Sequence[Pattern] | None' = None, skip: 'Sequence[Pattern]' = ())"
     )
 
 

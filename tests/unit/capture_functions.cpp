@@ -32,6 +32,69 @@ TEST(CaptureFunctions, OneResult) {
   EXPECT_NE(f.explain().find("silu"), std::string::npos);
 }
 
+TEST(CaptureFunctions, WarmCompilesAndRunsNothing) {
+  int calls = 0, with_values = 0;
+  auto program = [&](const Tensor& x, double by) {
+    ++calls;
+    with_values += x.unsafeGetTensorImpl()->has_storage() && x.storage().nbytes() > 0;
+    return at::sigmoid(x) * by + 3;
+  };
+  for (const vesta::Options& options :
+       {vesta::Options{}, vesta::Options{.deadline_ms = 0}, vesta::Options{.background = true}}) {
+    auto f = vesta::compile(program, options);
+    calls = with_values = 0;
+    const Tensor x = at::randn({4, 8});
+    const vesta::Warmed first = vesta::warm(f, x, 2.5), again = vesta::warm(f, x, 2.5);
+    EXPECT_TRUE(first && first.is_new && first.eager.empty());
+    EXPECT_TRUE(again && !again.is_new);
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(with_values, 0);
+    EXPECT_EQ(f.report().hits + f.report().misses, 0);
+    EXPECT_TRUE(close(f(x, 2.5), at::sigmoid(x) * 2.5 + 3));
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(f.report().hits, 1);
+    EXPECT_TRUE(f.report().fallbacks.empty());
+  }
+}
+
+TEST(CaptureFunctions, WarmWaitsForACompileThatACallBegan) {
+  auto f = vesta::compile([](const Tensor& x) { return at::sigmoid(x) * 7 + 3; }, {.background = true, .cache = false});
+  const Tensor x = at::randn({4, 8});
+  vesta::fault::inject("plan", [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+  f(x);  // eager
+  const vesta::Warmed made = vesta::warm(f, x);
+  vesta::fault::inject("plan", nullptr);
+  EXPECT_TRUE(made && made.is_new);
+  EXPECT_TRUE(close(f(x), at::sigmoid(x) * 7 + 3));
+  EXPECT_EQ(f.report().hits, 1);
+}
+
+TEST(CaptureFunctions, WarmTakesShapes) {
+  auto f = vesta::compile([](const Tensor& x, const Tensor& w) { return at::relu(at::mm(x, w)); });
+  const Tensor x = at::randn({4, 8}), w = at::randn({8, 5});
+  const auto made = vesta::warm_shapes(f, {{{4, 8}, {8, 5}}, {{6, 8}, {8, 5}}, {{7, 8}, {8, 5}}}, x, w);
+  ASSERT_EQ(made.size(), 3u);
+  EXPECT_TRUE(made[0] && made[0].is_new);
+  EXPECT_TRUE(made[1] && made[1].is_new);  // the size is symbolic from here on
+  EXPECT_TRUE(made[2] && !made[2].is_new);
+  for (const int64_t rows : {4, 6, 7, 9}) {
+    const Tensor y = at::randn({rows, 8});
+    EXPECT_TRUE(close(f(y, w), at::relu(at::mm(y, w))));
+  }
+  EXPECT_EQ(f.report().variants.size(), 2u);
+  EXPECT_THROW(vesta::warm_shapes(f, {{{4, 8}}}, x, w), vesta::UserError);
+}
+
+TEST(CaptureFunctions, WarmSaysWhyACallRunsEager) {
+  auto f = vesta::compile([](const Tensor& x) { return x * x.sum().item<double>(); });
+  const vesta::Warmed made = vesta::warm(f, at::randn({4}));
+  EXPECT_FALSE(made);
+  EXPECT_FALSE(made.eager.empty());
+  EXPECT_TRUE(f.report().fallbacks.empty());
+  const Tensor gradient = at::randn({4}).requires_grad_();
+  EXPECT_EQ(vesta::warm(f, gradient).eager, "gradients are recorded for an input");
+}
+
 TEST(CaptureFunctions, Containers) {
   using Parts = std::map<std::string, Tensor>;
   auto program = [](const std::vector<Tensor>& list, const Parts& named, std::optional<Tensor> extra, double scale,

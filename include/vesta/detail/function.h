@@ -16,6 +16,7 @@
 
 #include "vesta/options.h"
 #include "vesta/report.h"
+#include "vesta/warmed.h"
 
 namespace vesta::detail {
 
@@ -70,6 +71,10 @@ class VESTA_API Function {
   // `give_away`: the call's tensors are released as soon as they have been read.
   bool run(Call& call, const Program& program, Results& results, bool give_away = false);
 
+  // Compiles what such a call needs, however long that takes, and runs nothing of it but the callable, on tensors of a
+  // trace. Counts no call.
+  Warmed warm(Call& call, const Program& program);
+
   FunctionReport report() const;
   void reset();  // forgets all variants and counts
 
@@ -79,6 +84,10 @@ class VESTA_API Function {
  private:
   std::shared_ptr<Impl> impl_;
 };
+
+// Gives the call's tensors these sizes, in their order; without any, leaves them as they are. Throws UserError for
+// another number of them.
+VESTA_API void resize(Call& call, const std::vector<std::vector<int64_t>>& sizes);
 
 // Vectors for results that keep their memory between the calls of a thread.
 VESTA_API std::vector<c10::IValue> borrow_values();

@@ -1,6 +1,7 @@
 #include "vesta/detail/function.h"
 
 #include <ATen/Context.h>
+#include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
@@ -35,6 +36,7 @@ namespace {
 constexpr size_t kEagerVariantLimit = 64;
 // How long a thread waits for another that compiles the same call before it runs eager.
 constexpr std::chrono::seconds kCompileWait{20};
+constexpr const char* kInBackground = "the compile goes on in the background";
 
 bool has_gradient(const at::Tensor& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
@@ -157,10 +159,6 @@ struct Function::Impl {
     }
     return any;
   }
-
-  bool is_pending(const CallId& id) const {
-    return std::ranges::any_of(pending, [&](const Pending& p) { return p.id == id; });
-  }
 };
 
 namespace {
@@ -199,92 +197,119 @@ Function::~Function() = default;
 
 void set_number_reader(NumberReader reader) { trace::set_number_reader(reader); }
 
+namespace {
+
+// How a call runs: by a variant, or eager for a reason.
+struct Way {
+  std::shared_ptr<const FunctionVariant> variant;
+  std::string eager;
+  std::exception_ptr error;                       // what strict mode rethrows
+  bool refused = false;                           // strict mode does not allow it
+  bool is_new = false;                            // the variant was made for this call
+  std::shared_ptr<pipeline::Background> pending;  // its compile, which goes on in the background
+};
+
+Way refused(std::string reason, std::exception_ptr error = nullptr) {
+  return {.eager = std::move(reason), .error = std::move(error), .refused = true};
+}
+
+// Why inputs of a call keep it from being compiled; nullptr: they do not.
+const char* why_not_compiled(const Call& call) {
+  for (const at::Tensor& t : call.tensors) {
+    if (has_tangent(t)) return "an input has a forward-mode tangent";
+    if (c10::GradMode::is_enabled() && has_gradient(t)) return "gradients are recorded for an input";
+  }
+  return capture::foreign_mode_active() ? "a dispatch mode or a functional transform is active" : nullptr;
+}
+
+// Why a variant may not run this call; nullptr: it may.
+const char* why_not_run(const FunctionVariant& variant, const runtime::CallInputs& in) {
+  if (variant.in_grad_mode && !c10::GradMode::is_enabled()) {
+    for (size_t i = 0; i < in.tensor_count(); ++i)
+      if (has_gradient(in.tensor(i))) return "gradients are recorded for an input";
+  }
+  if (!c10::InferenceMode::is_enabled()) {
+    for (const int m : variant.executable->artifact().mutated)
+      if (in.tensor(m).is_inference())
+        return "an inference tensor is written outside of inference mode, which eager refuses";
+  }
+  return nullptr;
+}
+
+runtime::CallInputs inputs_of(const Call& call, const FunctionVariant& variant) {
+  return {{call.tensors.data(), call.tensors.size()}, variant.lifted, {call.integers.data(), call.integers.size()}};
+}
+
+// The variant for a call that none serves yet. `waits`: until the compile has ended, whatever the options say.
+Way make(Function::Impl& impl, const Call& call, uint64_t context, const Function::Program& program, bool waits) {
+  if (std::string reason = impl.cannot_compile(call); !reason.empty()) return refused(std::move(reason));
+  const std::string key(call.key.begin(), call.key.end());
+  uint64_t generation = 0;
+  {
+    std::unique_lock lock(impl.mutex);
+    const auto same = [&](const Function::Impl::Pending& p) { return p.id == Function::Impl::CallId(key, context); };
+    if (const auto it = std::ranges::find_if(impl.pending, same); it != impl.pending.end())
+      return {.eager = kInBackground, .pending = it->variant->pending};
+    if (const auto it = impl.failed.find({key, context}); it != impl.failed.end())
+      return refused(it->second.first, it->second.second);
+    const auto free = [&] { return !impl.compiling.contains({key, context}); };
+    if (!free() && !impl.compiled.wait_for(lock, kCompileWait, free))
+      return refused("another thread is still compiling this call");
+    if (auto found = impl.find(context, call)) return {.variant = std::move(found)};
+    impl.compiling.insert({key, context});
+    generation = impl.generation;
+  }
+  Compiling busy{impl, {key, context}};
+  const auto list = impl.variants.load();
+  size_t eager = 0;
+  {
+    std::lock_guard lock(impl.mutex);
+    eager = impl.eager_variants;
+  }
+  std::string why = capture::functions::why_not(*list, key, context, call);
+  const int64_t most = impl.info.options.variant_limit;
+  const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
+  if (std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty())
+    return refused(std::move(full));
+  capture::functions::FunctionInfo info = impl.info;
+  if (waits) info.options.deadline_ms = -1, info.options.background = false;
+  const auto made_now = capture::functions::make_variant(info, call, key, context, *list, program);
+  if (made_now->pending) {
+    std::lock_guard lock(impl.mutex);
+    if (impl.generation == generation) impl.pending.push_back({made_now, {key, context}, std::move(why)});
+    return {.eager = kInBackground, .pending = made_now->pending};
+  }
+  impl.publish(made_now, generation, std::move(why));
+  return {.variant = made_now, .is_new = true};
+}
+
+std::shared_ptr<const FunctionVariant> find(Function::Impl& impl, uint64_t context, const Call& call) {
+  std::shared_ptr<const FunctionVariant> found = impl.find(context, call);
+  if (!found && impl.take_finished()) found = impl.find(context, call);
+  return found;
+}
+
+}  // namespace
+
 bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
   Impl& impl = *impl_;
   if (trace::is_tracing()) return false;  // another trace is active: the callable runs as part of it
   std::optional<capture::FrameEvents> events;
   if (events::is_on()) events.emplace(impl.info.name, impl.info.name);
   const uint64_t context = capture::context_key();
-  for (const at::Tensor& t : call.tensors) {
-    if (has_tangent(t)) return impl.fall_back("an input has a forward-mode tangent");
-    if (c10::GradMode::is_enabled() && has_gradient(t)) return impl.fall_back("gradients are recorded for an input");
-  }
-  if (capture::foreign_mode_active()) return impl.fall_back("a dispatch mode or a functional transform is active");
-
-  std::shared_ptr<const FunctionVariant> variant = impl.find(context, call);
-  if (!variant && impl.take_finished()) variant = impl.find(context, call);
-  if (variant) {
-    impl.hits.count_shared();
-  } else {
-    impl.misses.count_shared();
-    if (std::string reason = impl.cannot_compile(call); !reason.empty()) return impl.fall_back(reason);
-    const std::string key(call.key.begin(), call.key.end());
-    uint64_t generation = 0;
-    {
-      std::unique_lock lock(impl.mutex);
-      if (impl.is_pending({key, context})) {
-        lock.unlock();
-        return impl.count_eager("the compile goes on in the background");
-      }
-      if (const auto it = impl.failed.find({key, context}); it != impl.failed.end()) {
-        const auto [reason, error] = it->second;
-        lock.unlock();
-        return impl.fall_back(reason, error);
-      }
-      const auto free = [&] { return !impl.compiling.contains({key, context}); };
-      if (!free()) {
-        const bool done = impl.compiled.wait_for(lock, kCompileWait, free);
-        if (!done) {
-          lock.unlock();
-          return impl.fall_back("another thread is still compiling this call");
-        }
-      }
-      variant = impl.find(context, call);
-      if (!variant) impl.compiling.insert({key, context});
-      generation = impl.generation;
-    }
-    if (!variant) {
-      Compiling busy{impl, {key, context}};
-      const auto list = impl.variants.load();
-      size_t eager = 0;
-      {
-        std::lock_guard lock(impl.mutex);
-        eager = impl.eager_variants;
-      }
-      std::string why = capture::functions::why_not(*list, key, context, call);
-      const int64_t most = impl.info.options.variant_limit;
-      const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
-      if (const std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty())
-        return impl.fall_back(full);
-      const auto made_now = capture::functions::make_variant(impl.info, call, key, context, *list, program);
-      if (made_now->pending) {
-        {
-          std::lock_guard lock(impl.mutex);
-          if (impl.generation == generation) impl.pending.push_back({made_now, {key, context}, std::move(why)});
-        }
-        return impl.count_eager("the compile goes on in the background");
-      }
-      variant = made_now;
-      impl.publish(variant, generation, std::move(why));
-    }
+  if (const char* const why = why_not_compiled(call)) return impl.fall_back(why);
+  std::shared_ptr<const FunctionVariant> variant = find(impl, context, call);
+  (variant ? impl.hits : impl.misses).count_shared();
+  if (!variant) {
+    Way way = make(impl, call, context, program, false);
+    if (!way.variant) return way.refused ? impl.fall_back(way.eager, way.error) : impl.count_eager(way.eager);
+    variant = std::move(way.variant);
   }
   if (!variant->eager_reason.empty())
     return variant->error ? impl.fall_back(variant->eager_reason, variant->error)
                           : impl.count_eager(variant->eager_reason);
-  const runtime::CallInputs in{
-      {call.tensors.data(), call.tensors.size()}, variant->lifted, {call.integers.data(), call.integers.size()}};
-  if (variant->in_grad_mode && !c10::GradMode::is_enabled()) {
-    for (size_t i = 0; i < in.tensor_count(); ++i) {
-      if (!has_gradient(in.tensor(i))) continue;
-      return impl.count_eager("gradients are recorded for an input");
-    }
-  }
-  if (!c10::InferenceMode::is_enabled()) {
-    for (const int m : variant->executable->artifact().mutated) {
-      if (!in.tensor(m).is_inference()) continue;
-      return impl.count_eager("an inference tensor is written outside of inference mode, which eager refuses");
-    }
-  }
+  const runtime::CallInputs in = inputs_of(call, *variant);
+  if (const char* const why = why_not_run(*variant, in)) return impl.count_eager(why);
   results.constants = variant->constants;
   std::span<at::Tensor> given;
   if (give_away) given = {call.tensors.data(), call.tensors.size()};
@@ -307,6 +332,26 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     results.values.clear();
     return impl.count_eager("while running: " + text.substr(0, text.find('\n')));
   }
+}
+
+Warmed Function::warm(Call& call, const Program& program) {
+  Impl& impl = *impl_;
+  if (const char* const why = trace::is_tracing() ? "another trace is active" : why_not_compiled(call))
+    return {.eager = why};
+  const uint64_t context = capture::context_key();
+  Way way{.variant = find(impl, context, call)};
+  if (!way.variant) way = make(impl, call, context, program, true);
+  const bool waited = way.pending != nullptr;  // for a compile that an earlier call began
+  if (waited) {
+    way.pending->wait_until(pipeline::Background::Clock::time_point::max());
+    way = {.variant = find(impl, context, call)};
+    if (!way.variant) way = make(impl, call, context, program, true);
+  }
+  if (!way.variant) return {.eager = way.eager};
+  const FunctionVariant& v = *way.variant;
+  if (!v.eager_reason.empty()) return {.eager = v.eager_reason};
+  if (const char* const why = why_not_run(v, inputs_of(call, v))) return {.eager = why};
+  return {.ready = true, .is_new = way.is_new || waited};
 }
 
 FunctionReport Function::report() const { return report_of(*impl_); }
@@ -348,6 +393,13 @@ std::vector<c10::IValue>& spare_values() {
   return spare;
 }
 }  // namespace
+
+void resize(Call& call, const std::vector<std::vector<int64_t>>& sizes) {
+  if (sizes.empty()) return;
+  VESTA_USER_CHECK(sizes.size() == call.tensors.size(), "the call has {} tensors, and sizes are given for {}",
+                   call.tensors.size(), sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) call.tensors[i] = at::zeros(sizes[i], call.tensors[i].options());
+}
 
 std::vector<c10::IValue> borrow_values() { return std::move(spare_values()); }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "graph/rules/broadcast.h"
 #include "graph/rules/operands.h"
 #include "interop/torch_types.h"
@@ -299,6 +300,7 @@ void fallback(const c10::OperatorHandle& handle, Stack* stack) {
   if (!r) VESTA_UNSUPPORTED("{} gets a traced tensor outside of its trace", handle.schema().name());
   try {
     const Operator& op = operator_for(handle);
+    if (fault::any()) fault::reached("operator:" + handle.schema().name());
     r->note_grad_mode();
     if (r->gradients)
       r->gradients->call(op, *stack);

@@ -38,6 +38,7 @@ WITHOUT_EXAMPLE = {
     "observed": "it needs a debugger",
     "run-failed": "it needs a graph that refuses arguments which its guards let pass",
     "compile-failed": "it needs a bug",
+    "compiled-apart": "it needs a bug",
     "trace-does-not-serve": "it needs a function that changes during its trace",
 }
 

@@ -17,6 +17,8 @@ enum class Break : uint8_t {
   UnsupportedArguments,
   UntraceableFunction,
   CompilingDisabled,
+  ModuleSkipped,
+  CompiledApart,
   RequestedBreak,
   CachedResultMissing,
   NewCachedFunction,

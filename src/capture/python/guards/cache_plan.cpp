@@ -109,6 +109,7 @@ struct Planner {
             plan.typed[source] = 1;
           break;
         case Check::Is:
+        case Check::Skipped:
         case Check::Present:
         case Check::Absent: break;
         case Check::Equals: stays = stay == SameObject; break;

@@ -23,6 +23,7 @@ enum class Check : uint8_t {
   Code,       // a function's __code__ is `expected`, its globals are the dict at address `number`
   Tensor,     // tensor_flags() of x, a tensor, are `number`
   Bare,       // x, a tensor, has no attributes of its own
+  Skipped,    // whether the address of x is in `expected`, a frozenset, is `number`: vesta.compile(skip=...)
 };
 
 struct Guard {

@@ -146,6 +146,12 @@ bool GuardProgram::holds(const Guard& g, const Registers& r) const {
              reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(x)) == g.number;
     case Check::Tensor: return is_tensor(x) && tensor_flags(x) == g.number;
     case Check::Bare: return is_bare(x);
+    case Check::Skipped: {
+      const Object address = Object::take(PyLong_FromVoidPtr(x));
+      const int among = address ? PySet_Contains(g.expected, address.get()) : -1;
+      if (among < 0) PyErr_Clear();
+      return among == g.number;
+    }
     case Check::Same: return x == r[static_cast<int>(g.number)];
     case Check::Different: return x != r[static_cast<int>(g.number)];
     case Check::Absent:

@@ -42,6 +42,7 @@ constexpr Row kRows[] = {
     {Check::Code, "code", "the code of {what}"},
     {Check::Tensor, "tensor", "requires_grad, is_leaf and inference mode of {what}"},
     {Check::Bare, "tensor", "{what} has no attributes of its own"},
+    {Check::Skipped, "identity", "{what} is {that}"},
 };
 const Row& row_of(Check c) { return *std::ranges::find(kRows, c, &Row::check); }
 
@@ -54,6 +55,7 @@ std::string expected_text(const GuardProgram& program, const Guard& g) {
     case Check::Is:
     case Check::Equals: return show(g.expected);
     case Check::Length: return std::to_string(g.number);
+    case Check::Skipped: return g.number ? "skipped" : "not skipped";
     default: return "";
   }
 }

@@ -7,6 +7,7 @@ namespace {
 
 thread_local FrameReceiver* tracer = nullptr;
 thread_local HookScope* hook_scope = nullptr;
+thread_local FrameReceiver* selecting = nullptr;
 thread_local int off = 0;
 
 // How many scopes of all threads want the hook. The GIL guards both.
@@ -34,6 +35,12 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       hook_scope = nullptr;
       if (--wanted == 0) set_eval_hook(before);
       return receiver->receive(t, f, throwflag);
+    }
+    if (FrameReceiver* receiver = selecting; receiver && !throwflag && receiver->wants(f)) {
+      selecting = nullptr;
+      PyObject* result = receiver->receive(t, f, throwflag);
+      selecting = receiver;
+      return result;
     }
   }
   if (before) return before(t, f, throwflag);
@@ -64,6 +71,16 @@ HookScope::HookScope(FrameReceiver& receiver, PyCodeObject* code)
 HookScope::~HookScope() {
   if (hook_scope == this) unwant();
   hook_scope = outer_;
+}
+
+SelectingScope::SelectingScope(FrameReceiver& receiver) : outer_(selecting) {
+  selecting = &receiver;
+  want();
+}
+
+SelectingScope::~SelectingScope() {
+  selecting = outer_;
+  unwant();
 }
 
 TraceHookScope::TraceHookScope(FrameReceiver& receiver) : outer_(tracer) {

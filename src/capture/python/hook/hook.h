@@ -10,6 +10,8 @@ namespace vesta::capture {
 class FrameReceiver {
  public:
   virtual ~FrameReceiver() = default;
+  // Whether a SelectingScope hands it this frame, which has run no instruction yet.
+  virtual bool wants(Frame*) { return true; }
   // What an evaluation hook does: runs the frame, and returns its result or nullptr with an error set.
   virtual PyObject* receive(PyThreadState* t, Frame* f, int throwflag) = 0;
 };
@@ -27,6 +29,17 @@ class HookScope {
   FrameReceiver* receiver_;
   PyCodeObject* code_;
   HookScope* outer_;
+};
+
+// Each frame of the calling thread that the receiver wants goes to it, but for those that begin while it has one.
+class SelectingScope {
+ public:
+  explicit SelectingScope(FrameReceiver& receiver);
+  ~SelectingScope();
+  SelectingScope& operator=(SelectingScope&&) = delete;  // neither copied nor moved
+
+ private:
+  FrameReceiver* outer_;
 };
 
 // Every frame of the calling thread goes to the receiver: the thread is tracing.

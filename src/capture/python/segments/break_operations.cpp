@@ -49,10 +49,15 @@ class CalledFrame final : public FrameReceiver {
   bool calls_only_;
 };
 
+Entered entered(const ChosenModules& chosen, PyObject* callable) {
+  PyObject* module = chosen.has_skipped() ? module_called(callable) : nullptr;
+  return module && chosen.skipped(module) ? Entered() : entered(callable, 0);
+}
+
 }  // namespace
 
 PyObject* BreakOperations::call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) {
-  const Entered e = entered(callable, 0);
+  const Entered e = entered(captured_.chosen, callable);
   if (!e.code) return Operations::call(callable, args, flags, names);
   CalledFrame frame(captured_, gain_, e.calls_only);
   const HookScope scope(frame, e.code);
@@ -60,7 +65,7 @@ PyObject* BreakOperations::call(PyObject* callable, PyObject* const* args, size_
 }
 
 PyObject* BreakOperations::call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) {
-  const Entered e = entered(callable, 0);
+  const Entered e = entered(captured_.chosen, callable);
   if (!e.code) return Operations::call_unpacked(callable, args, keywords);
   CalledFrame frame(captured_, gain_, e.calls_only);
   const HookScope scope(frame, e.code);

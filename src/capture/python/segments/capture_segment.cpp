@@ -22,13 +22,14 @@ constexpr int kMostTraces = 24;     // of one segment for one call: each break m
 // Decides what follows a trace that gave no graph.
 class Attempts {
  public:
-  Attempts(const Options& options, ValueHistory& history, bool fullgraph, Clock::time_point end)
-      : fullgraph_(fullgraph) {
+  Attempts(const Captured& captured, Segment& segment, Clock::time_point end) : fullgraph_(captured.fullgraph) {
     settings.end = end;
-    settings.deadline_ms = options.deadline_ms;
-    settings.dynamic = options.dynamic;
-    settings.history = &history;
-    settings.whole = fullgraph;
+    settings.deadline_ms = captured.options.deadline_ms;
+    settings.dynamic = captured.options.dynamic;
+    settings.history = &segment.history;
+    settings.whole = captured.fullgraph;
+    settings.chosen = &captured.chosen;
+    settings.apart = segment.apart;
   }
 
   enum class Next { Again, LeaveToPython };
@@ -70,6 +71,7 @@ class Attempts {
   TraceSettings settings;
   BreakSite site;  // of the last break that ended a trace
   std::string raises;
+  int frames = 0;  // of Python functions that the last trace entered
 
  private:
   Next leave_to_python(TraceResult& r) {
@@ -114,17 +116,31 @@ CaptureBreak break_report(const Variant& v, const BreakSite& site, PyCodeObject*
   return b;
 }
 
+// Whether a segment whose graph failed has parts to compile apart. `frames`: of Python functions that its trace
+// entered.
+bool has_parts(const Segment& segment, int frames, const Captured& captured) {
+  return frames > 0 && segment.apart.empty() && !captured.fullgraph && !captured.options.strict;
+}
+
 }  // namespace
 
-SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
-                               bool first, Clock::time_point end, std::vector<Warning>& lost) {
+void after_failed_compile(Segment& segment, const Variant& failed, const Captured& captured, const std::string& why) {
+  if (has_parts(segment, failed.frames, captured))
+    segment.apart = why;
+  else
+    segment.skipped = reason_for(Break::CompileFailed, why);
+}
+
+SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Captured& captured, bool first,
+                               Clock::time_point end, std::vector<Warning>& lost) {
   const Stopwatch watch;
   const CaptureEvents scope(f, segment);
-  Attempts attempts(options, segment.history, fullgraph, end);
+  Attempts attempts(captured, segment, end);
   attempts.settings.says_compiling = first;
   std::optional<TraceResult> done;
   for (int i = 0; i < kMostTraces; ++i) {
     TraceResult r = trace_segment(t, f, segment.position, attempts.settings);
+    attempts.frames = r.frames;
     if (r.variant) {
       done = std::move(r);
       break;
@@ -135,6 +151,10 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   const BreakSite& site = attempts.site;
   if (!done && site.reason.id == Break::DeadlinePassed && ++segment.late < kMostLateTraces)
     return {nullptr, {}, site.reason};
+  if (!done && site.reason.id == Break::TraceFailed && has_parts(segment, attempts.frames, captured)) {
+    segment.apart = site.reason.text;
+    return capture_segment(t, f, segment, captured, first, end, lost);
+  }
   if (!done) {
     if (attempts.raises.empty()) segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
     return {nullptr, attempts.raises};
@@ -158,11 +178,12 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   v.report.ops = std::move(r.graph.operators);
   if (!r.graph.empty) {
     try {
-      v.graph = compile_graph(std::move(r.graph), options, r.trace_ms, r.integers, end);
+      v.graph = compile_graph(std::move(r.graph), captured.options, r.trace_ms, r.integers, end);
       v.report.pending = v.graph.pending != nullptr;
       if (!v.report.pending) v.report.compiled = v.graph.report;
     } catch (const std::exception& e) {
-      segment.skipped = reason_for(Break::CompileFailed, e.what());
+      after_failed_compile(segment, v, captured, e.what());
+      if (segment.skipped.empty()) return capture_segment(t, f, segment, captured, first, end, lost);
       return {};
     }
   }

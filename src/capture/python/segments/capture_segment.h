@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "capture/python/segments/variant.h"
-#include "vesta/options.h"
+#include "capture/python/segments/captured.h"
 
 namespace vesta::capture {
 
@@ -24,7 +23,11 @@ struct SegmentCapture {
 // if the graph serves the whole call: parts that run eager are told no, and the answers of one call must agree. `end`:
 // the caller waits no longer. A compile that has a graph then goes on in the background (CompiledGraph::pending).
 // `lost`: warnings of traces that came to nothing. Those that the variant repeats are taken out again.
-SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
-                               bool first, std::chrono::steady_clock::time_point end, std::vector<Warning>& lost);
+SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Captured& captured, bool first,
+                               std::chrono::steady_clock::time_point end, std::vector<Warning>& lost);
+
+// The compile of a variant failed. From now on the segment is traced with its parts apart (Segment::apart), so that one
+// of them does not keep the others from being compiled; or it is left to Python, if it has no parts.
+void after_failed_compile(Segment& segment, const Variant& failed, const Captured& captured, const std::string& why);
 
 }  // namespace vesta::capture

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "capture/python/functions/compilers.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/refusal.h"
@@ -22,6 +23,29 @@ std::optional<Break> why_never(PyThreadState* t, PyCodeObject* code) {
   if (is_observed(t, code)) return Break::Observed;
   return std::nullopt;
 }
+
+// The frame in which a module that is compiled is called: that of its class's __call__ or forward.
+bool is_call_of_chosen(const ChosenModules& chosen, Frame* f) {
+  PyCodeObject* code = code_of(f);
+  if (code->co_argcount < 1 || !slot(f, 0) || !chosen.is_only(slot(f, 0))) return false;
+  const auto is_method = [&](PyObject* name) {
+    PyObject* method = _PyType_Lookup(Py_TYPE(slot(f, 0)), name);
+    return method && PyFunction_Check(method) && PyFunction_GET_CODE(method) == reinterpret_cast<PyObject*>(code);
+  };
+  return is_method("__call__"_name) || is_method("forward"_name);
+}
+
+// Receives those frames.
+class ChosenFrames final : public FrameReceiver {
+ public:
+  ChosenFrames(Captured& captured, Gain* gain) : captured_(captured), gain_(gain) {}
+  bool wants(Frame* f) override { return is_call_of_chosen(captured_.chosen, f); }
+  PyObject* receive(PyThreadState* t, Frame* f, int) override { return captured_.enter(t, f, gain_); }
+
+ private:
+  Captured& captured_;
+  Gain* gain_;
+};
 
 }  // namespace
 
@@ -55,8 +79,19 @@ PyObject* Captured::warm(PyThreadState* t, Frame* f, WarmUp& out) {
   return enter(t, f, &gain, &out);
 }
 
+PyObject* Captured::run_around_chosen(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up) {
+  if (warm_up) {
+    warm_up->eager = "only some of its modules are compiled, each when a call first reaches it";
+    return end_warm_up(t, f, 0);
+  }
+  ChosenFrames frames(*this, gain);
+  const SelectingScope scope(frames);
+  return evaluate_by_cpython(t, f, 0);
+}
+
 PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up) {
   PyCodeObject* code = code_of(f);
+  if (chosen.has_only() && !is_call_of_chosen(chosen, f)) return run_around_chosen(t, f, gain, warm_up);
   std::optional<Break> why = why_never(t, code);
   if (!why && checked_code_.get() != reinterpret_cast<PyObject*>(code)) {
     if (is_code_of_compiler(code))
@@ -113,6 +148,9 @@ void Captured::reset() {
 
 int Captured::traverse(visitproc visit, void* arg) const {
   Py_VISIT(wrapped_.get());
+  int stopped = 0;
+  chosen.each([&](PyObject* module) { stopped = stopped ? stopped : visit(module, arg); });
+  if (stopped) return stopped;
   for (const auto& [key, held] : segments_) {
     if (held.use_count() > 1) continue;
     const Segment& s = *held;
@@ -132,10 +170,12 @@ void Captured::clear() {
   auto old = std::move(segments_);
   segments_.clear();
   wrapped_ = Object();
+  const auto modules = std::exchange(chosen, {});
 }
 
-PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bool fullgraph) {
-  auto captured = std::make_unique<Captured>(Object::share(wrapped), std::move(options), std::move(name), fullgraph);
+PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bool fullgraph, ChosenModules chosen) {
+  auto captured = std::make_unique<Captured>(Object::share(wrapped), std::move(options), std::move(name), fullgraph,
+                                             std::move(chosen));
   const Options& o = captured->options;
   if (!o.only_if_faster || fullgraph || o.strict) captured->profit.switch_off();
   return new_captured_function(std::move(captured));

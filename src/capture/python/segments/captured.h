@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "capture/python/segments/variant.h"
+#include "capture/python/values/chosen_modules.h"
 #include "capture/python/wrapper/captured_callable.h"
 #include "vesta/options.h"
 
@@ -17,8 +18,11 @@ namespace vesta::capture {
 
 class Captured final : public CapturedCallable {
  public:
-  Captured(Object wrapped, Options options, std::string name, bool fullgraph)
-      : CapturedCallable(std::move(wrapped), std::move(name)), options(std::move(options)), fullgraph(fullgraph) {}
+  Captured(Object wrapped, Options options, std::string name, bool fullgraph, ChosenModules chosen)
+      : CapturedCallable(std::move(wrapped), std::move(name)),
+        options(std::move(options)),
+        fullgraph(fullgraph),
+        chosen(std::move(chosen)) {}
 
   PyObject* enter(PyThreadState* t, Frame* f, Gain* gain) override { return enter(t, f, gain, nullptr); }
   PyObject* warm(PyThreadState* t, Frame* f, WarmUp& out) override;
@@ -38,11 +42,14 @@ class Captured final : public CapturedCallable {
 
   const Options options;
   const bool fullgraph;
+  ChosenModules chosen;
   std::vector<CaptureRecompile> recompiles;
   totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
 
  private:
   PyObject* enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
+  // Runs the frame as it is; calls of the modules that are compiled are captured.
+  PyObject* run_around_chosen(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
 
   Object checked_code_;  // the last code that is not a compiler's
   std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
@@ -50,7 +57,8 @@ class Captured final : public CapturedCallable {
 };
 
 // A CapturedFunction of this callable (borrowed); a new reference, nullptr with an error set.
-PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bool fullgraph);
+PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bool fullgraph,
+                        ChosenModules chosen = {});
 // The callable of a CapturedFunction.
 const Captured& captured_of(PyObject* captured_function);
 

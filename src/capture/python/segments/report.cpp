@@ -1,4 +1,5 @@
 // What explain() shows of a captured callable.
+#include "artifact/steps.h"
 #include "capture/python/guards/guard_text.h"
 #include "capture/python/segments/captured.h"
 #include "runtime/executable.h"
@@ -8,6 +9,7 @@ namespace vesta::capture {
 CaptureReport Captured::report() const {
   CaptureReport r;
   r.name = name_;
+  r.only = chosen.only_names();
   if (PyFunction_Check(wrapped_.get()))
     r.where = user_line(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(wrapped_.get())), 0);
   for (const auto& [key, held] : segments_) {
@@ -20,7 +22,12 @@ CaptureReport Captured::report() const {
     for (const auto& v : s.variants) {
       if (!v->watched.alive()) continue;
       CaptureVariant c = v->report;
-      if (c.compiled && v->graph.executable) c.compiled->graphs = v->graph.executable->graphs();
+      c.id = v->id;
+      if (c.compiled && v->graph.executable) {
+        c.compiled->graphs = v->graph.executable->graphs();
+        c.steps = artifact::steps_of(v->graph.executable->artifact());
+        c.output_bytes = artifact::output_bytes_of(v->graph.executable->artifact());
+      }
       for (const Guard& g : v->guards.guards()) {
         CaptureGuard guard;
         guard.text = guard_text(v->guards, g);

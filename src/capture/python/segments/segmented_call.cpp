@@ -88,10 +88,7 @@ PyObject* SegmentedCall::leave_to_python(const Reason& why) {
 
 // The graph failed. An error that eager raises as well is the program's own.
 PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
-  if (ready.not_compiled) {
-    s.skipped = reason_for(Break::CompileFailed, ready.failed);
-    return leave_to_python(s.skipped);
-  }
+  if (ready.not_compiled && !s.skipped.empty()) return leave_to_python(s.skipped);
   gain_->for_now |= ready.pending;
   std::erase_if(s.variants, [](const auto& v) { return is_lost(v->graph); });  // the next call compiles again
   return ready.refused && captured_.options.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
@@ -126,6 +123,10 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);
       if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
       return true;
+    }
+    if (ready.not_compiled) {
+      std::erase(s.variants, v);
+      after_failed_compile(s, *v, captured_, ready.failed);
     }
     if (PyErr_Occurred() || !ready.failed.empty()) return false;
     if (why.guard.empty()) why = found;
@@ -176,8 +177,7 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   const auto begin = CompileTime::Clock::now();
   const auto end = warm_up_ ? warm_up_->end : compile_time_.end(captured_.options.deadline_ms);
   const bool first = fresh_ && gain_->segments == 0;
-  const SegmentCapture made =
-      capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph, first, end, lost_);
+  const SegmentCapture made = capture_segment(thread_, frame_, s, captured_, first, end, lost_);
   compile_time_.add_since(begin);
   gain_->compiled = true;
   // The exception is the program's: it is no failure of Vesta's to find a graph.
@@ -276,7 +276,9 @@ PyObject* SegmentedCall::run() {
         return resume(thread_, frame_, position_);
       }
     }  // the breaking instruction works on objects that nothing here refers to any more
+    const int64_t before = gain_->kernels + gain_->operators;
     if (!execute_break()) return left_;
+    if (gain_->kernels + gain_->operators > before) idle_ = 0;  // a function that it called is compiled
     dropped_.clear();
   }
 }

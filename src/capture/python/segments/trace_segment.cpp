@@ -105,6 +105,7 @@ class SegmentTrace {
     const Object value = Object::take(last == Step::Return ? e.result : nullptr);
     result_.site = tr.progress.site();
     result_.asked_compiling = tr.calls.asked_compiling;
+    result_.frames = tr.functions.entered_frames();
     if (last == Step::Error || last == Step::Yield || tr.ended()) {
       if (!tr.ended()) {
         PyObject* type = PyErr_Occurred();

@@ -16,6 +16,7 @@ struct TraceResult {
   std::vector<int64_t> integers;  // the values of the symbolic ones
   // Without a variant: trace again and stop before this instruction of the root frame; -1: no trace can end earlier.
   int restart_at = -1;
+  int frames = 0;                // of Python functions that the trace entered
   bool guessed = false;          // nobody knows whether restart_at is far enough back
   bool asked_compiling = false;  // the program asked whether it is being compiled
   bool raised = false;           // the program raised an exception and did not handle it

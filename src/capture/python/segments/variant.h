@@ -63,6 +63,7 @@ struct Segment {
   int late = 0;                 // how many traces were given up for lack of time
   std::vector<Warning> warned;  // by any trace
   Reason skipped;               // if set, CPython runs the rest of the frame, for this reason
+  std::string apart;            // if set: why its parts are compiled apart (TraceSettings::apart)
 };
 
 }  // namespace vesta::capture

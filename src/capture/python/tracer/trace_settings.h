@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "capture/python/object.h"
+#include "capture/python/values/chosen_modules.h"
 
 namespace vesta::capture {
 
@@ -48,6 +49,10 @@ struct TraceSettings {
   bool whole = false;           // a graph break is an error: the trace takes one more constant rather than break
   bool gradients = false;       // the trace records what autograd would record
   bool says_compiling = true;   // the answer to torch.compiler.is_compiling()
+  const ChosenModules* chosen = nullptr;  // nullptr: none
+  // If set, calls of modules and of the program's functions end the trace: a graph with them could not be compiled, for
+  // this reason.
+  std::string apart;
   int stop_at = -1;  // end the trace before this instruction of the root frame, by its count; -1: run to the end
   int64_t most_instructions = 20'000'000;
   // A trace that takes longer is given up. `deadline_ms`: the option, for the message.

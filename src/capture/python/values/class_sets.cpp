@@ -54,8 +54,9 @@ constexpr Row kRows[] = {
     {ClassSet::NumpyScalars, "numpy", "generic"},
     {ClassSet::NumpyContainers, "numpy", "object_ void"},
     {ClassSet::NumpyFunctions, "numpy", "ufunc type(prod)"},
+    {ClassSet::Modules, "torch.nn.modules.module", "Module"},
 };
-constexpr size_t kSets = static_cast<size_t>(ClassSet::NumpyFunctions) + 1;
+constexpr size_t kSets = static_cast<size_t>(ClassSet::Modules) + 1;
 
 struct Resolved {
   std::vector<PyTypeObject*> classes;  // kept for good

@@ -27,6 +27,7 @@ enum class ClassSet : unsigned char {
   NumpyScalars,        // the base of numpy's scalars
   NumpyContainers,     // numpy's scalars that hold other objects
   NumpyFunctions,      // the classes of numpy's functions
+  Modules,             // torch.nn.Module
 };
 
 // Exactly one of these classes, no subclass.

@@ -72,6 +72,7 @@ class Calls {
   std::vector<CachedCall> cached_calls;
 
  private:
+  bool ends_at(PyObject* callable);
   PyObject* call_function(const Call& c);
   PyObject* call_method(const Call& c);
   PyObject* call_class(const Call& c);

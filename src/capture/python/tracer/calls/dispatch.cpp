@@ -1,10 +1,12 @@
 // What is called: Python functions, methods, objects, and the arguments of calls that unpack them.
 #include <vector>
 
+#include "capture/python/functions/code_origin.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/python_functions.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/chosen_modules.h"
 #include "capture/python/values/class_sets.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/wrapper/captured_function.h"
@@ -22,11 +24,45 @@ class WithFirst {
   std::vector<PyObject*> args_;
 };
 
+// A module, or a method of one that is not special: those of containers compute nothing.
+bool is_part(PyObject* f) {
+  if (!PyMethod_Check(f)) return true;
+  const Object name = Object::take(PyObject_GetAttr(f, "__name__"_name));
+  if (!name) PyErr_Clear();
+  return name && PyUnicode_Check(name.get()) && !utf8_of(name.get()).starts_with("__");
+}
+
+// A Python function that neither an installed package nor Python itself has.
+bool is_of_program(PyObject* f) {
+  if (PyMethod_Check(f)) f = PyMethod_GET_FUNCTION(f);
+  if (!PyFunction_Check(f)) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
+  return !is_standard_library(code) && !is_installed_package(code);
+}
+
 }  // namespace
+
+// Ends the trace at a call of code that is not compiled, or that is compiled on its own.
+bool Calls::ends_at(PyObject* f) {
+  const TraceSettings& s = t_.settings;
+  const bool skips = s.chosen && s.chosen->has_skipped();
+  PyObject* const module = skips || !s.apart.empty() ? module_called(f) : nullptr;
+  if (module && skips) {
+    const std::string* const name = s.chosen->skipped(module);
+    const int source = t_.sources.find(module);
+    if (source >= 0 && t_.sources[source].kind != SourceKind::Constant)
+      t_.guards.add(Check::Skipped, source, s.chosen->skipped_addresses(), name != nullptr);
+    if (name) return t_.graph_break(Break::ModuleSkipped, *name), true;
+  }
+  if (s.apart.empty() || !(module ? is_part(f) : is_of_program(f))) return false;
+  t_.graph_break(Break::CompiledApart, name_of_callable(PyMethod_Check(f) ? PyMethod_GET_FUNCTION(f) : f), s.apart);
+  return true;
+}
 
 PyObject* Calls::call(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   if (t_.ended()) return nullptr;
   Call c{f, nullptr, args, n, names};
+  if (ends_at(f)) return nullptr;
   if (PyFunction_Check(f)) return call_function(c);
   if (PyMethod_Check(f)) return call_method(c);
   if (PyType_Check(f)) return call_class(c);

@@ -1,0 +1,202 @@
+"""``vesta.estimate``: memory and time of a compiled model's call, without a call of it."""
+
+from __future__ import annotations
+
+import copy
+import mmap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from vesta import _C
+from vesta.compile import arguments_like, compile
+from vesta.eager import innermost
+from vesta.errors import UserError
+from vesta.explain import explain
+from vesta.explain_capture import Break, Graph, several
+from vesta.machine_speed import Speed, speed_of_machine
+from vesta.warming import arguments_of, warm
+
+__all__ = ["Estimate", "estimate"]
+
+MAP_NORESERVE = 0x4000  # of Linux; mmap does not name it
+STEP_US = 0.2  # what a run needs for a step beside the step itself
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The result of :func:`vesta.estimate`; ``print`` shows it. Bytes and microseconds are those of one call.
+
+    - ``parameter_bytes``, ``input_bytes``, ``output_bytes``: of the parameters and buffers, of the arguments and of the
+      results.
+    - ``arena_bytes``: memory for intermediates that the thread keeps. ``packed_bytes``: weights kept in another form.
+    - ``peak_bytes``: all of these and the results of calls into ATen, where most are in use at one time.
+    - ``kernels``, ``calls``: launches of kernels and calls into ATen. ``bytes_moved``: read and written by them.
+      ``flops``: floating-point operations of products, convolutions and attention.
+    - ``call_us``: time of a call. ``compile_ms``: what the compile took, which went into the cache.
+    - ``cold``: graph breaks, behind which nothing is counted. ``eager``: why nothing is compiled, or empty.
+    """
+
+    parameter_bytes: int
+    input_bytes: int
+    output_bytes: int = 0
+    arena_bytes: int = 0
+    packed_bytes: int = 0
+    peak_bytes: int = 0
+    kernels: int = 0
+    calls: int = 0
+    bytes_moved: int = 0
+    flops: int = 0
+    call_us: float = 0.0
+    compile_ms: float = 0.0
+    cold: tuple[Break, ...] = ()
+    eager: str = ""
+
+    def __str__(self) -> str:
+        if self.eager:
+            return f"no estimate: the call runs eager: {self.eager}"
+        rows = [
+            ("peak memory", shown(self.peak_bytes)),
+            ("  parameters", shown(self.parameter_bytes)),
+            ("  arguments", shown(self.input_bytes)),
+            ("  results", shown(self.output_bytes)),
+            ("  arena", shown(self.arena_bytes)),
+            ("  packed weights", shown(self.packed_bytes)),
+            ("a call", f"{self.call_us / 1e3:.3f} ms"),
+            ("  steps", f"{several(self.kernels, 'kernel')}, {several(self.calls, 'call')} into ATen"),
+            ("  moved", shown(self.bytes_moved)),
+            ("  computed", f"{self.flops / 1e9:.3f} GFLOP in products"),
+            ("compile", f"{self.compile_ms:.0f} ms"),
+        ]
+        lines = [f"{name:<18}{value}" for name, value in rows]
+        return "\n".join([*lines, *(f"without what follows {b.where}, which {b.reason}" for b in self.cold)])
+
+
+def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
+    """What a call of the compiled model would take, found without running it.
+
+    The model is compiled for tensors that have sizes and no memory, so it may be on the meta device and larger than the
+    memory of this machine. Nothing of it runs. The time is computed from the plan and from the speed of this machine,
+    which is measured the first time, in under a second.
+
+    Args:
+        model: A module, or a result of :func:`vesta.compile` for one, whose settings are used then. It is not changed.
+        inputs: The arguments of a call, as for :func:`vesta.warm`: a tuple of positional arguments, a dict of keyword
+            arguments, or one argument. Tensors on the meta device will do.
+        device: ``"cpu"`` for a model on another device, as if it were on the CPU. None: that of the model, which has to
+            be the CPU or meta.
+
+    Raises:
+        vesta.errors.UserError: The model is on a GPU and ``device`` is None, or is no module.
+
+    Example::
+
+        with torch.device("meta"):
+            model = Model()
+        print(vesta.estimate(model, torch.zeros(1, 128, dtype=torch.int64, device="meta")))
+    """
+    module = innermost(model)
+    if not isinstance(module, torch.nn.Module):
+        raise UserError(f"vesta.estimate takes a module, not {type(module).__name__}")
+    if device not in (None, "cpu"):
+        raise UserError(f'vesta.estimate knows the device "cpu", not {device!r}')
+    args, keywords = arguments_of(inputs)
+    tensors = {id(t): t for t in (*module.parameters(), *module.buffers())}
+    given = [t for t in pytree.tree_leaves((args, keywords)) if isinstance(t, torch.Tensor)]
+    elsewhere = {t.device.type for t in (*tensors.values(), *given)} - {"cpu", "meta"}
+    if elsewhere and device is None:
+        where = ", ".join(sorted(elsewhere))
+        raise UserError(f'vesta.estimate estimates for the CPU, and the model is on {where}; pass device="cpu"')
+    arguments = arguments_like(model)
+    arguments["options"] = {**arguments.get("options", {}), "deadline_ms": -1, "background": False}
+    with torch.no_grad():
+        compiled = compile(copy.deepcopy(module, hollow_tensors(module)), **arguments)
+        example, named = pytree.tree_map_only(torch.Tensor, without_memory, (args, keywords))
+        start = time.perf_counter()
+        (warmed,) = warm(compiled, [named if keywords else example]).calls
+        compile_ms = (time.perf_counter() - start) * 1e3
+    storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors.values()}
+    parameters, arguments_ = sum(storages.values()), sum(t.numel() * t.element_size() for t in given)
+    if not warmed.ready:
+        return Estimate(parameters, arguments_, compile_ms=compile_ms, eager=warmed.eager)
+    (graph,) = explain(compiled).explanation.graphs
+    cold = () if warmed.stop is None else (warmed.stop,)
+    return estimate_of(graph, parameters, arguments_, speed_of_machine(), compile_ms, cold)
+
+
+def estimate_of(
+    graph: Graph, parameters: int, arguments: int, speed: Speed, compile_ms: float, cold: tuple[Break, ...]
+) -> Estimate:
+    c, steps = graph.compiled, graph.steps
+    if c is None:  # nothing is left of the call
+        return Estimate(parameters, arguments, peak_bytes=parameters + arguments, compile_ms=compile_ms, cold=cold)
+    peak = parameters + arguments + c.packed_bytes + max((s.held_bytes for s in steps), default=0)
+    # A call of a larger model finds none of its weights in the caches.
+    bytes_per_us = speed.cache if peak < _C.host_target()["caches"][-1] else speed.memory
+    return Estimate(
+        parameters,
+        arguments,
+        graph.output_bytes,
+        c.arena_bytes + c.early_arena_bytes,
+        c.packed_bytes,
+        peak,
+        sum(s.is_kernel for s in steps),
+        sum(not s.is_kernel for s in steps),
+        sum(s.bytes for s in steps),
+        sum(s.flops for s in steps),
+        sum(time_of(s, speed, bytes_per_us) for s in steps),
+        compile_ms,
+        cold,
+    )
+
+
+def time_of(s: _C.StepInfo, speed: Speed, bytes_per_us: float) -> float:
+    """Microseconds of a step: a kernel's as the planner estimates them, a call's by what it reads, writes and computes.
+    A product waits for its operands at its beginning, so the two times add up."""
+    if s.is_kernel:
+        return STEP_US + s.estimated_us * speed.kernels
+    moving = s.bytes / bytes_per_us
+    if not s.flops:
+        return STEP_US + speed.call_us + moving
+    start, rate = speed.product(s.name, s.dtype)
+    return STEP_US + start + moving + s.flops / rate
+
+
+def hollow_tensors(module: torch.nn.Module) -> dict[int, Any]:
+    """For copy.deepcopy: a tensor without memory in the place of each of the module's."""
+    return {id(t): hollow(t) for t in all_tensors(module)}
+
+
+def all_tensors(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    for part in module.modules():
+        for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+            if isinstance(value, torch.Tensor):
+                yield value
+
+
+def hollow(t: torch.Tensor) -> torch.Tensor:
+    made = without_memory(t)
+    return torch.nn.Parameter(made, t.requires_grad) if isinstance(t, torch.nn.Parameter) else made
+
+
+def without_memory(t: torch.Tensor) -> torch.Tensor:
+    """A tensor on the CPU with the sizes, strides and dtype of ``t``, in pages that nothing touches."""
+    last = sum((n - 1) * stride for n, stride in zip(t.shape, t.stride(), strict=True))
+    if t.numel() == 0:
+        return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
+    size = (last + 1) * t.element_size()
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+    memory = torch.frombuffer(pages, dtype=torch.uint8).untyped_storage()
+    return torch.empty(0, dtype=t.dtype).set_(memory, 0, t.shape, t.stride())
+
+
+def shown(n: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.2f} {unit}"
+        n /= 1024
+    return f"{n:.2f} TiB"

@@ -1,0 +1,218 @@
+"""vesta.estimate: what it says of memory is what a call takes, models without memory will do, and nothing is run."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import vesta
+from tests.programs.zoo import ZOO
+from vesta import _C, estimating, machine_speed
+from vesta.errors import UserError
+from vesta.machine_speed import Speed
+
+SPEED = Speed(1e4, 1e5, {"aten::linear f32": (2.0, 1e5), "mkldnn::_linear_pointwise f32": (5.0, 2e5)}, 1.5, 0.5)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+class Model(nn.Module):
+    def __init__(self, width: int = 64, layers: int = 3) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Block(width) for _ in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x.softmax(-1)
+
+
+@pytest.fixture
+def known_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "speed_of_machine", lambda: SPEED)
+
+
+def allocated(call: Callable[[], object]) -> tuple[int, int]:
+    """The bytes that the call allocated and left, and the most that were in use of these."""
+    with torch.autograd.profiler.profile(profile_memory=True) as profile:
+        call()
+    now = most = 0
+    for event in profile.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return now, most
+
+
+def in_new_thread(call: Callable[[], Any]) -> Any:
+    """A thread has an arena of its own, which grows to what its calls need."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def peak_of_call(compiled: Callable[..., Any], inputs: Any) -> int:
+    """The bytes of a call beside parameters and arguments: what the first call leaves, and the most of the second."""
+
+    def measured() -> int:
+        def call() -> None:
+            with torch.no_grad():
+                compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
+
+        kept, _ = allocated(call)
+        return kept + allocated(call)[1]
+
+    peak: int = in_new_thread(measured)
+    return peak
+
+
+def check_memory(model: nn.Module, inputs: Any, within: float = 0.1) -> None:
+    e = vesta.estimate(model, inputs)
+    assert not e.eager and not e.cold
+    compiled = vesta.compile(model, options={"cache": False})
+    with torch.no_grad():
+        vesta.warm(compiled, [inputs])
+    measured = e.parameter_bytes + e.input_bytes + peak_of_call(compiled, inputs)
+    assert e.peak_bytes == pytest.approx(measured, rel=within)
+
+
+@pytest.mark.usefixtures("known_speed")
+@pytest.mark.parametrize("name", ["qwen3", "bert", "rexnet"])
+def test_peak_memory_is_that_of_a_call(name: str) -> None:
+    entry = ZOO[name]
+    check_memory(entry.build(), entry.inputs(0, entry.lengths[0]))
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_every_part_of_the_memory() -> None:
+    model = Model()
+    x = torch.randn(32, 64)
+    e = vesta.estimate(model, x)
+    assert e.parameter_bytes == 4 * sum(p.numel() for p in model.parameters())
+    assert e.input_bytes == e.output_bytes == 4 * 32 * 64
+    assert e.peak_bytes >= e.parameter_bytes + e.input_bytes + e.output_bytes + e.arena_bytes
+    report = vesta.explain(vesta.compile(model))
+    with torch.no_grad():
+        (graph,) = report(x).graphs
+    assert (e.kernels, e.calls) == (len(graph.compiled.kernels), graph.compiled.ops_extern)
+    assert e.arena_bytes == graph.compiled.arena_bytes
+    assert e.flops == 3 * 2 * (2 * 32 * 64 * 256)
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_meta_and_real_tensors_give_the_same() -> None:
+    x = torch.randn(32, 64)
+    with torch.device("meta"):
+        model, meta = Model(), torch.randn(32, 64)
+    one, other = vesta.estimate(model, meta), vesta.estimate(Model(), (x,))
+    assert {**vars(one), "compile_ms": 0} == {**vars(other), "compile_ms": 0}
+    assert all(p.is_meta for p in model.parameters())
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_nothing_of_the_model_runs() -> None:
+    ran = []
+
+    class Counts(Model):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            ran.append(x)
+            return super().forward(x)
+
+    model = Counts()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    vesta.estimate(model, torch.randn(4, 64))
+    assert ran == []
+    torch.testing.assert_close(model.state_dict(), before)
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_a_model_larger_than_memory() -> None:
+    with torch.device("meta"):
+        model = Model(width=1 << 17, layers=4).to(torch.bfloat16)  # two terabytes
+        x = torch.randn(8, 1 << 17, dtype=torch.bfloat16)
+    start = time.perf_counter()
+    e = vesta.estimate(model, x)
+    assert time.perf_counter() - start < 10
+    assert e.parameter_bytes > 1 << 40
+    assert "TiB" in str(e)
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_breaks_and_eager_calls_are_named() -> None:
+    class Breaks(Model):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.layers[0](x)
+            print(end="")
+            return self.layers[1](x)
+
+    e = vesta.estimate(Breaks(), torch.randn(4, 64))
+    assert [b.name for b in e.cold] == ["print"]
+    assert e.flops == 0  # a call of a module ends before the frame of its forward
+    assert "without what follows test_estimate.py" in str(e)
+    only = vesta.estimate(vesta.compile(Model(), only=["layers.0"]), torch.randn(4, 64))
+    assert only.eager and "no estimate: the call runs eager" in str(only)
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_settings_of_a_compiled_model_are_used() -> None:
+    without = vesta.compile(Model(), options={"kernels": False})
+    assert vesta.estimate(without, torch.randn(4, 64)).kernels == 0
+
+
+def test_the_time_is_that_of_the_steps() -> None:
+    class Step:
+        is_kernel, estimated_us, bytes, flops, name, dtype = False, 0.0, 20_000, 0, "aten::sort", "f32"
+
+    def us(**facts: Any) -> float:
+        step: Any = type("One", (Step,), facts)()
+        return estimating.time_of(step, SPEED, SPEED.memory) - estimating.STEP_US
+
+    assert us() == pytest.approx(1.5 + 2)
+    assert us(flops=1_000_000) == pytest.approx(2 + 2 + 10)
+    assert us(flops=1_000_000, name="mkldnn::_linear_pointwise.binary") == pytest.approx(5 + 2 + 5)
+    assert us(flops=1_000_000, dtype="f64") == pytest.approx(2 + 2 + 10)
+    assert us(is_kernel=True, estimated_us=8.0) == pytest.approx(4)
+
+
+def test_the_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, bytes] = {}
+    monkeypatch.setattr(_C, "cache_find", kept.get)
+    monkeypatch.setattr(_C, "cache_put", lambda key, text: kept.update({key: text.encode()}))
+    measured = []
+    measure = machine_speed.measure_speed
+
+    def once() -> Speed:
+        measured.append(measure())
+        return measured[-1]
+
+    monkeypatch.setattr(machine_speed, "measure_speed", once)
+    first, second = machine_speed.speed_of_machine(), machine_speed.speed_of_machine()
+    assert len(measured) == 1 and len(kept) == 1
+    assert json.dumps(vars(first)) == json.dumps(vars(second))
+    assert min(first.memory, first.cache, first.call_us, first.kernels) > 0
+    assert all(start > 0 and rate > 0 for start, rate in first.products.values())
+    (key,) = kept
+    assert key.replace("_", "").isalnum()
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(UserError, match="takes a module"):
+        vesta.estimate(lambda x: x, torch.ones(2))
+    with pytest.raises(UserError, match='knows the device "cpu"'):
+        vesta.estimate(Model(), torch.ones(2, 64), device="tpu")
