@@ -320,6 +320,9 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         reasons = {e.reason for e in g.compiled.externs}
         why = f": {reasons.pop()}" if len(reasons) == 1 and not g.compiled.kernels else ""
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen{why}"
+        if g.compiled.plan_memory:
+            took = {"graph": g.compiled.graph_memory, "plan": g.compiled.plan_memory, "LLVM": g.compiled.kernel_memory}
+            yield "  memory of the compile: " + ", ".join(f"{what} {n / 2**20:.1f} MiB" for what, n in took.items())
         if g.compiled.tuning:
             yield f"  tuning: {g.compiled.tuning}"
         if g.compiled.graphs:

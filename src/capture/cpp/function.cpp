@@ -33,6 +33,8 @@ using capture::functions::FunctionVariantList;
 namespace {
 
 constexpr size_t kEagerVariantLimit = 64;
+// How many traces of a function may be given up for lack of time or memory before such calls run eager for good.
+constexpr int kMostLateTraces = 3;
 // How long a thread waits for another that compiles the same call before it runs eager.
 constexpr std::chrono::seconds kCompileWait{20};
 
@@ -70,6 +72,7 @@ struct Function::Impl {
   capture::EagerCalls eager_calls;
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
+  std::atomic<int> late{0};                         // traces that were given up for lack of time or memory
   uint64_t generation = 0;                          // counts calls of reset()
   using CallId = std::pair<std::string, uint64_t>;  // key and context
   // Compiles that go on in the background. Calls with their keys run eager until then.
@@ -264,6 +267,8 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
         }
         return impl.count_eager("the compile goes on in the background");
       }
+      if (made_now->may_do_later && ++impl.late < kMostLateTraces)
+        return impl.fall_back(made_now->eager_reason, made_now->error);
       variant = made_now;
       impl.publish(variant, generation, std::move(why));
     }
@@ -336,6 +341,7 @@ void Function::reset() {
   impl_->eager_calls.clear();
   impl_->recompiles.clear();
   impl_->eager_variants = 0;
+  impl_->late = 0;
   impl_->pending.clear();
   impl_->failed.clear();
   impl_->hits.clear();

@@ -99,6 +99,7 @@ enum class Break : uint8_t {
   ManyOperators,
   LongTrace,
   DeadlinePassed,
+  GraphMemory,
   TensorNotReached,
   // State around the function
   NewContextVariableRead,
