@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
-Program = tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]
+Program = tuple[Callable[..., Any], dict[str, Any]]  # with its arguments
 
 
 def repeated(body: Callable[[torch.Tensor], torch.Tensor], n: int, x: torch.Tensor) -> Program:
@@ -17,33 +16,23 @@ def repeated(body: Callable[[torch.Tensor], torch.Tensor], n: int, x: torch.Tens
             x = body(x)
         return x
 
-    return f, x
+    return f, {"x": x}
 
 
-def one_kernel() -> Program:
-    def f(x: torch.Tensor) -> torch.Tensor:
-        outputs = [x.select(1, i).sin().tan().lgamma().atan() for i in range(28)]
-        return torch.stack([o.digamma().asin() for o in outputs]).sum(0)
+def model(name: str) -> Program:
+    from tests.programs.zoo import ZOO
 
-    return f, torch.randn(4096, 28)
-
-
-def resnet() -> Program:
-    import torchvision
-
-    return torchvision.models.resnet18().eval(), torch.randn(1, 3, 64, 64)
+    entry = ZOO[name]
+    return entry.build(), entry.inputs(0, entry.lengths[0])
 
 
-def encoder() -> Program:
-    layer: Any = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
-    return nn.TransformerEncoder(layer, 4).eval(), torch.randn(2, 16, 64)
-
-
-PROGRAMS: dict[str, Callable[[], Program]] = {
-    "chain": lambda: repeated(lambda x: torch.sin(x) + 1, 1000, torch.randn(64)),
-    "pointwise": lambda: repeated(lambda x: torch.sin(x) + 1, 9_900, torch.randn(64)),  # 20,000 is the most of a trace
-    "products": lambda: repeated(lambda x: x @ x, 400_000, torch.eye(4)),
-    "one kernel": one_kernel,
-    "resnet": resnet,
-    "encoder": encoder,
-}
+def program(name: str) -> Program:
+    if name == "chain":
+        return repeated(lambda x: torch.sin(x) + 1, 1000, torch.randn(64))
+    if name == "pointwise":  # almost 20,000 operators, the most that a trace of Python code takes
+        return repeated(lambda x: torch.sin(x) + 1, 9_900, torch.randn(64))
+    if name == "products":
+        return repeated(lambda x: x @ x, 400_000, torch.eye(4))
+    if name == "kernel":  # as much code as the plan puts into one kernel
+        return repeated(torch.sin, 40, torch.randn(4096))
+    return model(name)

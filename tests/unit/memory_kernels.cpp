@@ -86,7 +86,11 @@ TEST(KernelMemory, AKernelThatNeedsMoreIsRefused) {
   }
   // Refused without any code, by the number of its instructions: each call of the emitter for an operand is a call on
   // the stack, and this kernel would need more than a thread has.
-  EXPECT_THROW(compile({{chain(Prim::Add, DType::F32, 100'000), "long"}}, host_target(), options), OverBudget);
+  const std::string text = chain(Prim::Add, DType::F32, 100'000);
+  options.memory = 128 << 20;
+  const vesta::testing::Heap heap;
+  EXPECT_THROW(compile({{text, "long"}}, host_target(), options), OverBudget);
+  EXPECT_LE(heap.peak(), options.memory);
   options.memory = -1;
   EXPECT_EQ(compile(requests, host_target(), options).at(0).origin, Origin::Compiled);
 }
