@@ -1,5 +1,6 @@
 #include "base/compile_memory.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -46,7 +47,8 @@ int64_t limit_of_control_group() {
     std::string path = line.substr(second_version ? 3 : memory + 8);
     const std::string root = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
     const std::string name = second_version ? "/memory.max" : "/memory.limit_in_bytes";
-    for (; path.size() > 1; path.resize(path.rfind('/'))) least = std::min(least, limit_in(root + path + name));
+    for (; path.size() > 1; path.resize(path.rfind('/')))
+      least = std::min(least, limit_in(fmt::format("{}{}{}", root, path, name)));
   }
   return least;
 }

@@ -123,7 +123,7 @@ def test_compiles_of_several_threads_share_the_memory() -> None:
 
 
 # A process that runs a program eager or compiled, and prints the most memory that it held at once, in bytes.
-PROGRAM = """
+PROGRAM = r"""
 import json, re, sys
 import torch, vesta
 from tests.programs.memory import program
