@@ -1,7 +1,7 @@
 // Bounds the memory that all compiles of the process take together, by estimates: Options::compile_memory.
 //
-// The budget has three parts, and whoever waits for one of them holds no part that comes later in this order. So every
-// wait ends.
+// The budget has three parts. A compile that waits for one of them holds no part that comes later in this order, so
+// every wait ends.
 //   graphs      an eighth. Nobody waits: a trace whose graph does not fit is given up.
 //   plans       three eighths. The rest of a compile holds its plan.
 //   generators  a half. A generator holds its memory for one kernel, and waits for nothing meanwhile.
