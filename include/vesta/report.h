@@ -80,6 +80,10 @@ struct CompileReport {
   int64_t early_arena_bytes =
       0;  // further memory for the first part of a call, released before the call makes its large results
   int64_t packed_bytes = 0;  // prepacked constants
+  // Estimates of the memory that the compile took, in bytes (Options::compile_memory); 0 where it was `cached`.
+  int64_t graph_memory = 0;
+  int64_t plan_memory = 0;
+  int64_t kernel_memory = 0;  // LLVM's for the largest kernel that was compiled
   std::vector<StageTime> stages;
   std::vector<std::string> guards;
   double total_ms = 0;

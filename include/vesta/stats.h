@@ -4,7 +4,7 @@
 //   std::string page = vesta::prometheus(vesta::stats());  // for a server's /metrics
 //
 // Counts begin when the process does, and again at reset_stats(). They include functions that do not exist any more.
-// Bytes are those that are held now. Any thread may call these functions.
+// Bytes are those that are held now, and peaks the most that was held. Any thread may call these functions.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct StageTotal {
 struct Stats {
   // Compiles. Stages of compiles that run side by side add up.
   std::map<std::string, StageTotal> stages;  // trace, find, passes, plan, codegen, assemble, encode, load, ...
-  double waited_ms = 0;                      // that calls of Python functions spent on traces and compiles
+  double waited_ms = 0;                      // that calls spent on traces and compiles
   int64_t frames = 0;                        // Python functions of which a part was compiled
   int64_t segments = 0;                      // of these frames: parts between graph breaks that were compiled
   int64_t variants = 0;                      // graphs made, those of C++ callables and of torch.compile included
@@ -41,11 +41,17 @@ struct Stats {
   int64_t kernels_in_process = 0;  // kernels that this process had already
   int64_t kernels_in_store = 0;    // that were in the cache on disk
   int64_t kernels_compiled = 0;    // that were compiled
-  // Memory
-  int64_t code_bytes = 0;    // machine code of kernels
-  int64_t arena_bytes = 0;   // for intermediates, which threads keep between calls
-  int64_t pool_bytes = 0;    // freed outputs, kept for the next ones of their size
-  int64_t packed_bytes = 0;  // packed and folded weights
+  // Memory, in bytes
+  int64_t graph_bytes = 0;                     // graphs of compiles and traces that go on; these three are estimates
+  int64_t plan_bytes = 0;                      // and their plans
+  int64_t generator_bytes = 0;                 // that LLVM takes for the kernels it is compiling
+  int64_t code_bytes = 0;                      // machine code of kernels
+  int64_t arena_bytes = 0;                     // for intermediates, which threads keep between calls
+  int64_t pool_bytes = 0;                      // freed outputs, kept for the next ones of their size
+  int64_t packed_bytes = 0;                    // packed and folded weights
+  int64_t cuda_graph_bytes = 0;                // of recorded CUDA graphs, on GPUs
+  std::map<std::string, int64_t> peak_bytes;   // the most of each since the last reset: "graph_bytes", ...
+  std::map<std::string, int64_t> owner_bytes;  // arenas by thread, CUDA graphs by stream
 
   double compile_ms() const;  // of all stages
 };

@@ -37,10 +37,16 @@ void add_account(py::module_& m) {
   field("kernels_in_process", &Stats::kernels_in_process);
   field("kernels_in_store", &Stats::kernels_in_store);
   field("kernels_compiled", &Stats::kernels_compiled);
+  field("graph_bytes", &Stats::graph_bytes);
+  field("plan_bytes", &Stats::plan_bytes);
+  field("generator_bytes", &Stats::generator_bytes);
   field("code_bytes", &Stats::code_bytes);
   field("arena_bytes", &Stats::arena_bytes);
   field("pool_bytes", &Stats::pool_bytes);
   field("packed_bytes", &Stats::packed_bytes);
+  field("cuda_graph_bytes", &Stats::cuda_graph_bytes);
+  field("peak_bytes", &Stats::peak_bytes);
+  field("owner_bytes", &Stats::owner_bytes);
   all.def_property_readonly("compile_ms", &Stats::compile_ms);
   all.def("__str__", [](const Stats& s) { return to_string(s); });
   all.def("__repr__", [](const Stats& s) { return to_string(s); });

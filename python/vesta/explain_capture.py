@@ -320,6 +320,10 @@ def section(heading: str, entries: Sequence[Iterable[str]]) -> Iterator[str]:
             yield from (f"  {line}" for line in lines)
 
 
+def size(n: int) -> str:
+    return f"{n / 2**20:.1f} MiB" if n >= 2**20 else f"{n / 2**10:.0f} KiB"
+
+
 def graph_lines(number: int, g: Graph) -> Iterator[str]:
     yield f"Graph {number}, {several(g.hits, 'hit')}"
     yield f"  from  {at(g.where)}".rstrip()
@@ -337,6 +341,9 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         reasons = {e.reason for e in g.compiled.externs}
         why = f": {reasons.pop()}" if len(reasons) == 1 and not g.compiled.kernels else ""
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen{why}"
+        if g.compiled.plan_memory:
+            took = {"graph": g.compiled.graph_memory, "plan": g.compiled.plan_memory, "LLVM": g.compiled.kernel_memory}
+            yield "  memory of the compile: " + ", ".join(f"{what} {size(n)}" for what, n in took.items())
         if g.compiled.tuning:
             yield f"  tuning: {g.compiled.tuning}"
         if g.compiled.graphs:

@@ -10,9 +10,15 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``deadline_ms`` (int; 10000)
     How many milliseconds one call waits for compiles, of all its parts together. A call whose time is up runs eager. A
     compile that has a graph ends in the background, and later calls use it. A trace is given up, and later calls try
-    again a few times. -1: no bound. Calls always wait for compiles of gradients, and for compiles with
-    ``autotune_seconds`` on a GPU.
+    again a few times. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a GPU. Where gradients
+    are recorded, nothing can stop PyTorch's AOTAutograd, which is Python; :func:`vesta.explain` shows its time.
     Without this option, ``VESTA_DEADLINE_MS`` in the environment.
+``compile_memory`` (int; -1)
+    How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three
+    eighths for plans, a half for code generation. A compile that does not fit waits for others. One that is too large
+    alone is given up: its calls run eager, and :func:`vesta.explain` says how much would be enough. The bytes are
+    upper estimates. -1: a quarter of the memory that the process may use. AOTAutograd and NVRTC are not counted.
+    Without this option, ``VESTA_COMPILE_MEMORY`` in the environment.
 ``background`` (bool; False)
     True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.
     :func:`vesta.wait` waits for it.
@@ -90,6 +96,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "dynamic": (bool, type(None)),
     "strict": (bool,),
     "deadline_ms": (int,),
+    "compile_memory": (int,),
     "background": (bool,),
     "only_if_faster": (bool,),
     "packed_weights": (bool, int, type(None)),
@@ -118,12 +125,20 @@ def options_of_mode(mode: Any) -> dict[str, Any]:
     return dict(MODES[mode])
 
 
-def _deadline_of_environment(default: int) -> int:
-    text = os.environ.get("VESTA_DEADLINE_MS", "")
+# Options that the environment sets for a whole process, with what they take.
+BOUNDS: dict[str, tuple[str, str]] = {
+    "deadline_ms": ("VESTA_DEADLINE_MS", "milliseconds, or -1 for no bound"),
+    "compile_memory": ("VESTA_COMPILE_MEMORY", "bytes, or -1 for a quarter of the memory"),
+}
+
+
+def _bound_of_environment(name: str, default: int) -> int:
+    variable, takes = BOUNDS[name]
+    text = os.environ.get(variable, "")
     if not text:
         return default
     if not text.lstrip("-").isdecimal() or int(text) < -1:
-        raise UserError(f"VESTA_DEADLINE_MS takes milliseconds, or -1 for no bound, not {text!r}")
+        raise UserError(f"{variable} takes {takes}, not {text!r}")
     return int(text)
 
 
@@ -133,7 +148,8 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
     Raises :class:`vesta.errors.UserError` for an unknown name (suggesting the nearest known one) or a wrong value.
     """
     out = _C.Options()
-    out.deadline_ms = _deadline_of_environment(out.deadline_ms)
+    for name in BOUNDS:
+        setattr(out, name, _bound_of_environment(name, getattr(out, name)))
     for name, value in (options or {}).items():
         if name not in OPTION_NAMES:
             hint = did_you_mean(str(name), OPTION_NAMES, everything=f"the options are {', '.join(OPTION_NAMES)}")
@@ -142,8 +158,8 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             wanted = " or ".join("None" if t is type(None) else t.__name__ for t in types)
             raise UserError(f'option "{name}" takes {wanted}, not {value!r}')
-        if name == "deadline_ms" and isinstance(value, int) and value < -1:
-            raise UserError(f'option "deadline_ms" takes milliseconds, or -1 for no bound, not {value!r}')
+        if name in BOUNDS and isinstance(value, int) and value < -1:
+            raise UserError(f'option "{name}" takes {BOUNDS[name][1]}, not {value!r}')
         if name == "packed_weights":
             if value is None:
                 value = -1

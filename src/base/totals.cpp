@@ -1,6 +1,7 @@
 #include "base/totals.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <array>
 #include <mutex>
@@ -14,7 +15,8 @@ struct State {
   std::mutex mutex;  // guards everything but what is added and the values of tallies
   std::array<Total, kCounts> counts;
   std::array<std::map<std::string, Total, std::less<>>, kByNames> by_name;
-  std::array<std::atomic<int64_t>, kMemories> bytes{};
+  std::array<std::atomic<int64_t>, kMemories> bytes{}, peaks{};
+  std::array<std::map<std::string, int64_t>, kMemories> by_owner;
 };
 
 // Never destroyed: objects in static storage count until the process ends. A forked child finds the mutex free.
@@ -82,14 +84,38 @@ void reset_counts() {
   for (Total& t : s.counts) t.at_reset_ = t.all();
   for (auto& names : s.by_name)
     for (auto& [name, t] : names) t.at_reset_ = t.all();
+  for (size_t i = 0; i < kMemories; ++i) s.peaks[i] = s.bytes[i].load();
 }
 
 int64_t bytes(Memory memory) { return state().bytes[static_cast<size_t>(memory)].load(std::memory_order_relaxed); }
 
+int64_t peak_bytes(Memory memory) { return state().peaks[static_cast<size_t>(memory)].load(std::memory_order_relaxed); }
+
+std::map<std::string, int64_t> bytes_by_owner(Memory memory) {
+  const std::lock_guard lock(state().mutex);
+  return state().by_owner[static_cast<size_t>(memory)];
+}
+
 void KeptBytes::set(int64_t bytes) {
   if (bytes == bytes_) return;
-  state().bytes[static_cast<size_t>(memory_)].fetch_add(bytes - bytes_, std::memory_order_relaxed);
+  State& s = state();
+  const auto i = static_cast<size_t>(memory_);
+  const int64_t more = bytes - bytes_;
+  const int64_t now = s.bytes[i].fetch_add(more, std::memory_order_relaxed) + more;
+  for (int64_t peak = s.peaks[i].load(std::memory_order_relaxed);
+       now > peak && !s.peaks[i].compare_exchange_weak(peak, now, std::memory_order_relaxed);) {
+  }
   bytes_ = bytes;
+  if (owner_.empty()) return;
+  const std::lock_guard lock(s.mutex);
+  const auto at = s.by_owner[i].try_emplace(owner_, 0).first;
+  if ((at->second += more) == 0) s.by_owner[i].erase(at);
+}
+
+std::string name_of_thread() {
+  char name[16] = {};
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return "thread " + std::to_string(gettid()) + " " + name;
 }
 
 }  // namespace vesta::totals

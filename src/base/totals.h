@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace vesta::totals {
 
@@ -81,23 +82,40 @@ inline constexpr size_t kByNames = 4;
 Total& of(ByName count, std::string_view name);
 std::map<std::string, int64_t> by_name(ByName count);  // without zeros
 
-// Sets every count to 0 for now() and by_name(). The counts of single objects stay.
+// Sets every count to 0 for now() and by_name(), and peaks to the present amounts. The counts of single objects stay.
 void reset_counts();
 
 // Memory that an object holds, as part of the process's amount. One thread at a time uses an object.
-enum class Memory : uint8_t { Code, Arenas, PackedWeights };
-inline constexpr size_t kMemories = 3;
+enum class Memory : uint8_t {
+  Graphs,      // of compiles and traces that go on
+  Plans,       // estimates: base/compile_memory.h
+  Generators,  // what code generators take, also estimated
+  Code,
+  Arenas,
+  KeptOutputs,
+  PackedWeights,
+  CudaGraphs,
+};
+inline constexpr size_t kMemories = 8;
 int64_t bytes(Memory memory);
+int64_t peak_bytes(Memory memory);  // the most since the last reset_counts()
+// By owner, for objects that name one.
+std::map<std::string, int64_t> bytes_by_owner(Memory memory);
 class KeptBytes {
  public:
   explicit KeptBytes(Memory memory, int64_t bytes = 0) : memory_(memory) { set(bytes); }
+  // `owner`: a thread or a stream, for bytes_by_owner().
+  KeptBytes(Memory memory, std::string owner) : memory_(memory), owner_(std::move(owner)) {}
   ~KeptBytes() { set(0); }
   KeptBytes(const KeptBytes&) = delete;
   void set(int64_t bytes);
 
  private:
-  Memory memory_;
+  const Memory memory_;
+  const std::string owner_;  // empty: none
   int64_t bytes_ = 0;
 };
+// "thread 4711 python", of the calling thread.
+std::string name_of_thread();
 
 }  // namespace vesta::totals

@@ -236,7 +236,7 @@ void build(std::span<const Wanted> wanted, std::span<Result* const> results, Cla
     parallel(wanted.size(), [&](size_t i) {
       auto bytes = options.store->find(wanted[i].symbol);
       if (!bytes) return;
-      *results[i] = {claims.publish(wanted[i].symbol, std::move(*bytes)), Origin::Store};
+      *results[i] = {claims.publish(wanted[i].symbol, std::move(*bytes)), Origin::Store, 0};
       found[i] = 1;
     });
   }
@@ -248,8 +248,8 @@ void build(std::span<const Wanted> wanted, std::span<Result* const> results, Cla
     places.push_back(results[i]);
   }
   if (left.empty()) return;
-  code.generate(left, parallel, [&](size_t i, std::string bytes) {
-    *places[i] = {claims.publish(left[i].symbol, std::move(bytes)), Origin::Compiled};
+  code.generate(left, parallel, [&](size_t i, Generated made) {
+    *places[i] = {claims.publish(left[i].symbol, std::move(made.bytes)), Origin::Compiled, made.memory};
     if (options.store) options.store->put(left[i].symbol, places[i]->object->bytes);
   });
 }

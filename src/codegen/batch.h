@@ -30,10 +30,10 @@ using Parallel = std::function<void(size_t count, const std::function<void(size_
 struct Code {
   machine::Form form;
   const std::string& fingerprint;
-  // Calls done(i, bytes) once for each wanted kernel, from any thread, as soon as the bytes exist. Equal texts and
+  // Calls done(i, made) once for each wanted kernel, from any thread, as soon as its bytes exist. Equal texts and
   // symbols must give equal bytes, whatever else is wanted.
   std::function<void(std::span<const Wanted> wanted, const Parallel& parallel,
-                     const std::function<void(size_t, std::string)>& done)>
+                     const std::function<void(size_t, Generated)>& done)>
       generate;
   bool calls_wait = false;  // a call that `generate` makes on the threads may wait for another one
 };

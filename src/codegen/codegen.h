@@ -23,11 +23,19 @@ struct CompileOptions {
   std::string dump_dir;                 // if set: writes <dir>/<name>.ll and .s, or .cu and .cubin, for each kernel
   store::Store* store = nullptr;        // objects of earlier processes are read from it, new ones written to it
   const CancelToken* cancel = nullptr;  // asked before each kernel; if it is cancelled, compile() throws Cancelled
+  int64_t memory = -1;                  // Options::compile_memory, for generators in this process
 };
 
-// Compiles distinct kernels (by text) in parallel, each once per process. Equal text gives the same object while it has
-// an owner, and equal bytes in every process and on every machine. Throws InternalError, and Unsupported if no
-// generator serves the target.
+// What a generator made of a kernel.
+struct Generated {
+  std::string bytes;
+  int64_t memory = 0;  // an estimate of what it took, in bytes
+};
+
+// Compiles distinct kernels (by text) in parallel, each once per process. As many run side by side as fit into the
+// memory that CompileOptions allow. Equal text gives the same object while it has
+// an owner, and equal bytes in every process and on every machine. Throws InternalError, Unsupported if no
+// generator serves the target, and OverBudget (base/compile_memory.h) for a kernel that takes too much memory.
 struct Request {
   std::string text;  // of a loops::Kernel, as print() gives it
   std::string name;  // for dumps: "k3_add_gelu"
@@ -36,6 +44,7 @@ enum class Origin : uint8_t { Compiled, Process, Store };  // compiled now; foun
 struct Result {
   std::shared_ptr<const machine::Object> object;
   Origin origin = Origin::Compiled;
+  int64_t memory = 0;  // of Generated, if it was compiled now
 };
 std::vector<Result> compile(const std::vector<Request>& requests, const Target& target, const CompileOptions& options);
 

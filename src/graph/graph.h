@@ -15,6 +15,7 @@
 
 #include <deque>
 
+#include "base/totals.h"
 #include "graph/op.h"
 
 namespace vesta::graph {
@@ -148,6 +149,7 @@ class Graph {
   Node* first() const { return first_; }
   Node* last() const { return last_; }
   size_t node_count() const { return count_; }
+  int64_t bytes() const;  // an estimate of its memory, erased nodes included
   // `fn` may erase the current node and may insert nodes before it.
   template <class F>
   void for_each_node(F&& fn) const {
@@ -172,6 +174,7 @@ class Graph {
   Node* last_ = nullptr;
   size_t count_ = 0;
   uint32_t next_value_ = 0;
+  totals::KeptBytes held_{totals::Memory::Graphs};
 };
 
 // Adds nodes by name at one place and infers their types by the operator's own shape rule. For decompositions, passes

@@ -4,6 +4,7 @@
 #include "artifact/uses.h"
 #include "base/cancel.h"
 #include "base/check.h"
+#include "base/compile_memory.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/stage_clock.h"
@@ -88,6 +89,7 @@ codegen::CompileOptions codegen_options(const Options& options, const CancelToke
                                         const std::string& dump_dir = {}) {
   codegen::CompileOptions o;
   o.cancel = &cancel;
+  o.memory = options.compile_memory;
   o.workers = options.compile_threads;
   o.dump_dir = dump_dir;
   o.store = options.cache ? store::shared() : nullptr;
@@ -127,6 +129,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
   for (size_t i = 0; i < requests.size(); ++i) {
     objects[texts[i]] = compiled.at(i).object;
     report.cached_kernels += compiled[i].origin == codegen::Origin::Store;
+    report.kernel_memory = std::max(report.kernel_memory, compiled[i].memory);
   }
   return objects;
 }
@@ -181,7 +184,16 @@ class Compile {
       o.rounds = options_.numerics == "eager";
       o.deterministic = traced.deterministic;
       o.keep_dags = dump_.active();
+      const schedule::PlanMemory memory = schedule::plan_memory(graph_);
+      const auto take = [&](int64_t bytes) {
+        memory_.take(bytes, compile_budget(options_.compile_memory),
+                     fmt::format("the plan of {} operators", graph_.node_count()), &cancel_);
+      };
+      take(memory.peak);
       plan = schedule::make_plan(graph_, o);
+      take(memory.kept);
+      report_.graph_memory = graph_.bytes();
+      report_.plan_memory = memory.peak;
     });
     return plan;
   }
@@ -261,6 +273,7 @@ class Compile {
   bool finished_ = true;
   Dump& dump_;
   CompileReport& report_;
+  CompileMemory memory_{CompileMemory::Part::Plans};
 };
 
 // The artifact that the store has for `key`, whose name is `name`; nullopt: none.

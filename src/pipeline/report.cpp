@@ -41,6 +41,9 @@ std::string variant_text(const CompileReport& r, size_t index) {
     }
   }
   out += "\n";
+  if (r.plan_memory > 0)
+    out += fmt::format("    memory of the compile: graph {}, plan {}, LLVM {} for the largest kernel\n",
+                       bytes(r.graph_memory), bytes(r.plan_memory), bytes(r.kernel_memory));
   std::map<std::string, std::pair<int64_t, const KernelInfo*>> kernels;
   for (const KernelInfo& k : r.kernels) {
     auto& entry = kernels[fmt::format("{} {}", k.name, k.bytes)];

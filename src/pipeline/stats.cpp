@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <numeric>
 #include <vector>
 
+#include "base/byte_text.h"
 #include "base/totals.h"
-#include "runtime/output_pool.h"
 
 namespace vesta {
 namespace {
@@ -28,13 +29,34 @@ int64_t sum(const std::map<std::string, int64_t>& counts) {
                          [](int64_t n, const auto& c) { return n + c.second; });
 }
 
-std::string bytes(int64_t n) {
-  constexpr double kKiB = 1024, kMiB = kKiB * kKiB, kGiB = kMiB * kKiB;
-  const auto x = static_cast<double>(n);
-  if (x >= kGiB) return fmt::format("{:.1f} GiB", x / kGiB);
-  if (x >= kMiB) return fmt::format("{:.1f} MiB", x / kMiB);
-  return x >= kKiB ? fmt::format("{:.1f} KiB", x / kKiB) : fmt::format("{} B", n);
-}
+// The amounts of memory, in the order in which a table shows them.
+struct MemoryRow {
+  totals::Memory memory;
+  int64_t Stats::* bytes;
+  const char* name;    // in Stats::peak_bytes
+  const char* text;    // in a table
+  const char* metric;  // in Prometheus's format, with the text after it
+  const char* help;
+};
+using totals::Memory;
+constexpr MemoryRow kMemory[] = {
+    {Memory::Graphs, &Stats::graph_bytes, "graph_bytes", "graphs", "vesta_graph_bytes",
+     "Graphs of compiles that go on, an estimate."},
+    {Memory::Plans, &Stats::plan_bytes, "plan_bytes", "plans", "vesta_plan_bytes",
+     "Plans of compiles that go on, an estimate."},
+    {Memory::Generators, &Stats::generator_bytes, "generator_bytes", "code generation", "vesta_generator_bytes",
+     "What LLVM takes for the kernels it is compiling, an estimate."},
+    {Memory::Code, &Stats::code_bytes, "code_bytes", "machine code", "vesta_code_bytes", "Machine code of kernels."},
+    {Memory::Arenas, &Stats::arena_bytes, "arena_bytes", "arenas", "vesta_arena_bytes",
+     "Memory for intermediates, which threads keep between calls."},
+    {Memory::KeptOutputs, &Stats::pool_bytes, "pool_bytes", "kept outputs", "vesta_pool_bytes",
+     "Freed outputs, kept for the next ones of their size."},
+    {Memory::PackedWeights, &Stats::packed_bytes, "packed_bytes", "packed weights", "vesta_packed_weight_bytes",
+     "Packed and folded weights."},
+    {Memory::CudaGraphs, &Stats::cuda_graph_bytes, "cuda_graph_bytes", "CUDA graphs", "vesta_cuda_graph_bytes",
+     "Memory of recorded CUDA graphs."},
+};
+static_assert(std::size(kMemory) == totals::kMemories);
 
 // "75 %" of hits and misses; "-" without either.
 std::string rate(int64_t hits, int64_t misses) {
@@ -79,12 +101,21 @@ class Exposition {
   void counters(const char* name, const char* help, const char* label,
                 const std::vector<std::pair<std::string, T>>& all) {
     begin(name, help, "counter");
-    for (const auto& [text, value] : all)
-      text_ += fmt::format("{}{{{}=\"{}\"}} {}\n", name, label, escaped(text), value);
+    labelled(name, label, all);
+  }
+  void gauges(const char* name, const char* help, const char* label,
+              const std::vector<std::pair<std::string, int64_t>>& all) {
+    begin(name, help, "gauge");
+    labelled(name, label, all);
   }
   std::string take() { return std::move(text_); }
 
  private:
+  template <class T>
+  void labelled(const char* name, const char* label, const std::vector<std::pair<std::string, T>>& all) {
+    for (const auto& [text, value] : all)
+      text_ += fmt::format("{}{{{}=\"{}\"}} {}\n", name, label, escaped(text), value);
+  }
   void begin(const char* name, const char* help, const char* type) {
     text_ += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
   }
@@ -133,10 +164,11 @@ Stats stats() {
   s.kernels_in_process = now(Count::KernelsInProcess);
   s.kernels_in_store = now(Count::KernelsInStore);
   s.kernels_compiled = now(Count::KernelsCompiled);
-  s.code_bytes = totals::bytes(totals::Memory::Code);
-  s.arena_bytes = totals::bytes(totals::Memory::Arenas);
-  s.pool_bytes = runtime::kept_output_bytes();
-  s.packed_bytes = totals::bytes(totals::Memory::PackedWeights);
+  for (const MemoryRow& row : kMemory) {
+    s.*row.bytes = totals::bytes(row.memory);
+    s.peak_bytes[row.name] = totals::peak_bytes(row.memory);
+    s.owner_bytes.merge(totals::bytes_by_owner(row.memory));
+  }
   return s;
 }
 
@@ -169,10 +201,12 @@ std::string to_string(const Stats& s) {
   t.row("kernels on disk", s.kernels_in_store, rate(s.kernels_in_store, s.kernels_compiled));
   t.row("kernels compiled", s.kernels_compiled);
   t.heading("Memory");
-  t.row("machine code", bytes(s.code_bytes));
-  t.row("arenas", bytes(s.arena_bytes));
-  t.row("kept outputs", bytes(s.pool_bytes));
-  t.row("packed weights", bytes(s.packed_bytes));
+  for (const MemoryRow& row : kMemory) {
+    const auto peak = s.peak_bytes.find(row.name);
+    t.row(row.text, byte_text(s.*row.bytes),
+          peak == s.peak_bytes.end() ? "" : fmt::format("at most {}", byte_text(peak->second)));
+  }
+  for (const auto& [owner, bytes] : s.owner_bytes) t.row("  " + owner, byte_text(bytes));
   return t.take();
 }
 
@@ -203,10 +237,14 @@ std::string prometheus(const Stats& s) {
   e.counters<int64_t>(
       "vesta_kernels_total", "Kernels by where they came from.", "origin",
       {{"process", s.kernels_in_process}, {"store", s.kernels_in_store}, {"compiled", s.kernels_compiled}});
-  e.gauge("vesta_code_bytes", "Machine code of kernels.", s.code_bytes);
-  e.gauge("vesta_arena_bytes", "Memory for intermediates, which threads keep between calls.", s.arena_bytes);
-  e.gauge("vesta_pool_bytes", "Freed outputs, kept for the next ones of their size.", s.pool_bytes);
-  e.gauge("vesta_packed_weight_bytes", "Packed and folded weights.", s.packed_bytes);
+  std::vector<std::pair<std::string, int64_t>> peaks;
+  for (const MemoryRow& row : kMemory) {
+    e.gauge(row.metric, row.help, s.*row.bytes);
+    if (const auto peak = s.peak_bytes.find(row.name); peak != s.peak_bytes.end())
+      peaks.emplace_back(row.text, peak->second);
+  }
+  e.gauges("vesta_peak_bytes", "The most memory since the counts began, by purpose.", "purpose", peaks);
+  e.gauges("vesta_owner_bytes", "Arenas by thread, and CUDA graphs by stream.", "owner", list(s.owner_bytes));
   return e.take();
 }
 

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <new>
 
+#include "base/totals.h"
+
 namespace vesta::runtime {
 
 namespace {
@@ -43,14 +45,9 @@ class OutputPool final : public c10::Allocator {
     {
       std::lock_guard lock(mutex_);
       blocks.swap(free_);
-      free_bytes_ = 0;
+      keep(0);
     }
     for (void* b : blocks) std::free(header_of(b));
-  }
-
-  int64_t kept_bytes() {
-    const std::lock_guard lock(mutex_);
-    return static_cast<int64_t>(free_bytes_);
   }
 
   static OutputPool& instance() {
@@ -72,7 +69,7 @@ class OutputPool final : public c10::Allocator {
       if (bytes < n || bytes - n > n / 16 + kRounding) continue;
       void* data = *it;
       free_.erase(it);
-      free_bytes_ -= bytes;
+      keep(free_bytes_ - bytes);
       return data;
     }
     return nullptr;
@@ -103,23 +100,29 @@ class OutputPool final : public c10::Allocator {
     {
       std::lock_guard lock(pool.mutex_);
       pool.free_.push_front(data);
-      pool.free_bytes_ += header_of(data)->bytes;
-      while (pool.free_bytes_ > kKeptBytes) {
-        pool.free_bytes_ -= header_of(pool.free_.back())->bytes;
+      size_t bytes = pool.free_bytes_ + header_of(data)->bytes;
+      while (bytes > kKeptBytes) {
+        bytes -= header_of(pool.free_.back())->bytes;
         evicted.splice(evicted.end(), pool.free_, std::prev(pool.free_.end()));
       }
+      pool.keep(bytes);
     }
     for (void* b : evicted) std::free(header_of(b));
+  }
+
+  void keep(size_t bytes) {
+    free_bytes_ = bytes;
+    held_.set(static_cast<int64_t>(bytes));
   }
 
   std::mutex mutex_;
   std::list<void*> free_;  // most recently freed first
   size_t free_bytes_ = 0;
+  totals::KeptBytes held_{totals::Memory::KeptOutputs};
 };
 
 }  // namespace
 
 c10::Allocator& output_allocator() { return OutputPool::instance(); }
-int64_t kept_output_bytes() { return OutputPool::instance().kept_bytes(); }
 
 }  // namespace vesta::runtime

@@ -10,7 +10,5 @@
 namespace vesta::runtime {
 
 c10::Allocator& output_allocator();
-// The free memory that is kept now.
-int64_t kept_output_bytes();
 
 }  // namespace vesta::runtime

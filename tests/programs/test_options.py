@@ -178,6 +178,18 @@ def test_deadline(entry: EntryPoint) -> None:
         vesta._C.inject_fault("codegen", "none")
 
 
+@of_option("compile_memory")
+def test_compile_memory(entry: EntryPoint) -> None:
+    """test_compile_memory.py has more."""
+    x = torch.randn(4)
+    for budget, count in ((1000, 0), (10**9, 1)):
+        forget()
+        vesta.reset_stats()
+        torch.testing.assert_close(entry(lambda x: x.sin() + 1, compile_memory=budget, cache=False)(x), x.sin() + 1)
+        assert len(variants()) == count
+        assert any("compile_memory" in reason for reason in vesta.stats().fallbacks) == (count == 0)
+
+
 @of_option("only_if_faster")
 @pytest.mark.parametrize("measured", [True, False])
 def test_only_if_faster(entry: EntryPoint, measured: bool) -> None:

@@ -121,6 +121,42 @@ def test_memory_of_kernels() -> None:
     assert vesta.stats().pool_bytes >= 4 << 20
 
 
+def test_memory_of_compiles() -> None:
+    compiled = vesta.compile(broken, options={"cache": False})
+    compiled(torch.randn(4, 8))
+    assert vesta.wait()
+    stats, graphs = vesta.stats(), vesta.explain(compiled).explanation.graphs
+    assert stats.graph_bytes == stats.plan_bytes == stats.generator_bytes == 0  # no compile goes on
+    assert stats.peak_bytes["graph_bytes"] >= max(g.compiled.graph_memory for g in graphs) > 0
+    assert stats.peak_bytes["plan_bytes"] == max(g.compiled.plan_memory for g in graphs) > 0
+    assert stats.peak_bytes["generator_bytes"] == max(g.compiled.kernel_memory for g in graphs)
+    assert (stats.peak_bytes["generator_bytes"] > 0) == generates_code()
+    assert "memory of the compile: graph" in str(vesta.explain(compiled))
+    vesta.reset_stats()
+    assert vesta.stats().peak_bytes["plan_bytes"] == 0
+
+
+@pytest.mark.kernels
+def test_arenas_by_thread() -> None:
+    compiled = vesta.compile(lambda x, y: torch.mm(x.tanh(), y).exp())
+    x = torch.randn(64, 64)
+    compiled(x, x)
+    before = vesta.stats().owner_bytes
+    seen = []
+
+    def work() -> None:
+        compiled(x, x)
+        seen.append({**vesta.stats().owner_bytes})
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    (new,) = seen[0].keys() - before.keys()
+    assert re.match(r"thread \d+ ", new) and seen[0][new] >= 64 * 64 * 4
+    assert new not in vesta.stats().owner_bytes  # the thread has ended
+    assert sum(vesta.stats().owner_bytes.values()) == vesta.stats().arena_bytes + vesta.stats().cuda_graph_bytes
+
+
 def test_cpp_entry_counts() -> None:
     compiled = vesta.trace_and_compile(lambda x: x.sin() + 1)
     for n in (4, 4, 5):
@@ -162,7 +198,8 @@ def test_table() -> None:
     assert re.search(r"^Compiles$", text, re.M)
     assert re.search(r"^    plan +[\d.]+ ms  2 runs$", text, re.M)
     assert re.search(r"^         1  print$", text, re.M)
-    assert re.search(r"^  machine code +[\d.]+ ([KM]i)?B$", text, re.M)
+    assert re.search(r"^  machine code +[\d.]+ ([KM]i)?B  at most [\d.]+ ([KM]i)?B$", text, re.M)
+    assert re.search(r"^    thread \d+ .* [\d.]+ ([KM]i)?B$", text, re.M)
 
 
 SAMPLE = re.compile(r'(vesta_[a-z_]+)(?:\{([a-z]+)="((?:\\.|[^"\\])*)"\})? ([\d.e+-]+)')
@@ -193,6 +230,9 @@ def test_prometheus_text() -> None:
     assert values["vesta_graph_breaks_total", "print"] == 1
     assert values["vesta_compile_seconds_total", "plan"] == pytest.approx(stats.stages["plan"].ms / 1e3)
     assert values["vesta_code_bytes", ""] == stats.code_bytes
+    assert values["vesta_peak_bytes", "plans"] == stats.peak_bytes["plan_bytes"] > 0
+    owners = {name: n for (metric, name), n in values.items() if metric == "vesta_owner_bytes"}
+    assert owners == stats.owner_bytes
 
 
 def test_threads_count_and_ask() -> None:

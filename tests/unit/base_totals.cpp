@@ -93,6 +93,24 @@ TEST(Totals, BytesFollowTheObject) {
   EXPECT_EQ(totals::bytes(totals::Memory::Code), before);
 }
 
+TEST(Totals, PeaksAndOwners) {
+  using totals::Memory;
+  totals::reset_counts();
+  const int64_t before = totals::bytes(Memory::Arenas);
+  {
+    totals::KeptBytes mine(Memory::Arenas, totals::name_of_thread()), more(Memory::Arenas, totals::name_of_thread());
+    mine.set(100);
+    more.set(20);
+    mine.set(30);
+    EXPECT_EQ(totals::bytes_by_owner(Memory::Arenas).at(totals::name_of_thread()), 50);
+    EXPECT_EQ(totals::peak_bytes(Memory::Arenas), before + 120);
+    totals::reset_counts();
+    EXPECT_EQ(totals::peak_bytes(Memory::Arenas), before + 50);
+  }
+  EXPECT_TRUE(totals::bytes_by_owner(Memory::Arenas).empty());
+  EXPECT_EQ(totals::bytes(Memory::Arenas), before);
+}
+
 TEST(Totals, AForkedChildCounts) {
   totals::of(Count::Variants).add();
   std::atomic<bool> end{false};

@@ -46,6 +46,8 @@ Stats sample() {
   s.misses = 1;
   s.fallbacks = {{"it says \"no\"\nand \\ more", 4}};
   s.code_bytes = 3 << 20;
+  s.peak_bytes = {{"code_bytes", 5 << 20}};
+  s.owner_bytes = {{"thread 7 python", 64}};
   return s;
 }
 
@@ -54,7 +56,8 @@ TEST(Stats, TableHasStagesInOrderAndRates) {
   EXPECT_LT(text.find("plan"), text.find("load"));
   EXPECT_LT(text.find("load"), text.find("unknown"));
   EXPECT_NE(text.find("75.0 %"), std::string::npos) << text;
-  EXPECT_NE(text.find("3.0 MiB"), std::string::npos);
+  EXPECT_NE(text.find("3.0 MiB  at most 5.0 MiB"), std::string::npos);
+  EXPECT_NE(text.find("    thread 7 python"), std::string::npos);
   EXPECT_NE(text.find("1501.5 ms"), std::string::npos);
 }
 
@@ -65,6 +68,8 @@ TEST(Stats, PrometheusHasHelpTypeAndEscapedLabels) {
   EXPECT_NE(text.find("vesta_compile_seconds_total{stage=\"plan\"} 1.5\n"), std::string::npos);
   EXPECT_NE(text.find("{reason=\"it says \\\"no\\\"\\nand \\\\ more\"} 4\n"), std::string::npos);
   EXPECT_NE(text.find("# TYPE vesta_code_bytes gauge\nvesta_code_bytes 3145728\n"), std::string::npos);
+  EXPECT_NE(text.find("vesta_peak_bytes{purpose=\"machine code\"} 5242880\n"), std::string::npos);
+  EXPECT_NE(text.find("vesta_owner_bytes{owner=\"thread 7 python\"} 64\n"), std::string::npos);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ using capture::functions::FunctionVariantList;
 namespace {
 
 constexpr size_t kEagerVariantLimit = 64;
+// How many traces of a function may be given up for lack of time or memory before such calls run eager for good.
+constexpr int kMostLateTraces = 3;
 // How long a thread waits for another that compiles the same call before it runs eager.
 constexpr std::chrono::seconds kCompileWait{20};
 constexpr const char* kInBackground = "the compile goes on in the background";
@@ -72,6 +74,7 @@ struct Function::Impl {
   capture::EagerCalls eager_calls;
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
+  std::atomic<int> late{0};                         // traces that were given up for lack of time or memory
   uint64_t generation = 0;                          // counts calls of reset()
   using CallId = std::pair<std::string, uint64_t>;  // key and context
   // Compiles that go on in the background. Calls with their keys run eager until then.
@@ -279,6 +282,7 @@ Way make(Function::Impl& impl, const Call& call, uint64_t context, const Functio
     if (impl.generation == generation) impl.pending.push_back({made_now, {key, context}, std::move(why)});
     return {.eager = kInBackground, .pending = made_now->pending};
   }
+  if (made_now->may_do_later && ++impl.late < kMostLateTraces) return refused(made_now->eager_reason, made_now->error);
   impl.publish(made_now, generation, std::move(why));
   return {.variant = made_now, .is_new = true};
 }
@@ -381,6 +385,7 @@ void Function::reset() {
   impl_->eager_calls.clear();
   impl_->recompiles.clear();
   impl_->eager_variants = 0;
+  impl_->late = 0;
   impl_->pending.clear();
   impl_->failed.clear();
   impl_->hits.clear();

@@ -11,10 +11,12 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/compile_memory.h"
 #include "base/events.h"
 #include "base/log.h"
 #include "base/stage_clock.h"
 #include "base/totals.h"
+#include "capture/entry/compile_time.h"
 #include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
 #include "trace/trace.h"
@@ -25,17 +27,23 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Dimensions = std::vector<std::vector<bool>>;  // which are symbolic: by tensor, then by integer
 
-// The option; VESTA_DEADLINE_MS in place of its default.
-int64_t deadline_ms(const Options& options) {
-  const char* text = std::getenv("VESTA_DEADLINE_MS");
-  if (!text || options.deadline_ms != Options().deadline_ms) return options.deadline_ms;
-  int64_t ms = options.deadline_ms;
-  std::from_chars(text, text + std::strlen(text), ms);
-  return ms;
+// An option; what the environment says in place of its default.
+int64_t bound(int64_t Options::* option, const char* variable, const Options& options) {
+  int64_t value = options.*option;
+  if (const char* text = std::getenv(variable); text && value == Options().*option)
+    std::from_chars(text, text + std::strlen(text), value);
+  return value;
+}
+
+Options with_environment(Options options) {
+  options.deadline_ms = bound(&Options::deadline_ms, "VESTA_DEADLINE_MS", options);
+  options.compile_memory = bound(&Options::compile_memory, "VESTA_COMPILE_MEMORY", options);
+  return options;
 }
 
 struct Maker {
   const FunctionInfo& info;
+  const Options options;  // with what the environment says
   const detail::Call& call;
   const std::string& key;
   uint64_t context;
@@ -115,7 +123,7 @@ struct Maker {
                                           program(leaves, results, *constants);
                                           return std::move(results.values);
                                         },
-                                        {.end = end});
+                                        {.end = end, .memory = compile_budget(options.compile_memory)});
     v->constants = std::move(constants);
     v->lifted = std::move(traced.lifted);
     v->in_grad_mode = traced.in_grad_mode;
@@ -132,7 +140,7 @@ struct Maker {
     facts.trace_ms = clock->milliseconds();
     clock.reset();
     facts.deterministic = at::globalContext().deterministicAlgorithms();
-    v->pending = pipeline::start_compile(std::move(traced.graph), info.options, std::move(facts), end);
+    v->pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
     v->take_compiled();
     totals::of(totals::Count::Variants).add();
     return v;
@@ -165,6 +173,7 @@ struct Maker {
     });
     std::string reason;
     std::exception_ptr error;  // Vesta's own; null for the program's
+    bool may_do_later = false;
     for (const bool with_symbols : {true, false}) {
       if (with_symbols && !symbolic) continue;
       if (!with_symbols) dynamic = empty_variant()->dynamic;
@@ -179,6 +188,12 @@ struct Maker {
       } catch (const trace::DeadlinePassed& e) {
         reason = e.what();
         error = std::current_exception();
+        may_do_later = true;
+        break;
+      } catch (const OverBudget& e) {
+        reason = e.what();
+        error = std::current_exception();
+        may_do_later = true;
         break;
       } catch (const Unsupported& e) {
         reason = e.what();
@@ -194,7 +209,9 @@ struct Maker {
         error = nullptr;
       }
     }
-    return eager_variant(reason, error);
+    auto eager = eager_variant(reason, error);
+    eager->may_do_later = may_do_later;
+    return eager;
   }
 };
 
@@ -204,8 +221,13 @@ std::shared_ptr<FunctionVariant> make_variant(const FunctionInfo& info, const de
                                               const std::string& key, uint64_t context,
                                               const FunctionVariantList& before,
                                               const detail::Function::Program& program) {
-  const Clock::time_point end = end_after(static_cast<double>(deadline_ms(info.options)) / 1e3);
-  return Maker{info, call, key, context, program, end}.make(before);
+  const Options options = with_environment(info.options);
+  const Clock::time_point begin = Clock::now();
+  CompileTime compile_time;
+  const Maker maker{info, options, call, key, context, program, compile_time.end(options.deadline_ms)};
+  std::shared_ptr<FunctionVariant> made = maker.make(before);
+  compile_time.add_since(begin);
+  return made;
 }
 
 }  // namespace vesta::capture::functions

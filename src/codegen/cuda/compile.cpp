@@ -48,7 +48,7 @@ class ToCode {
   }
 
   void run(std::span<const Wanted> wanted, const Parallel& parallel,
-           const std::function<void(size_t, std::string)>& done) const {
+           const std::function<void(size_t, Generated)>& done) const {
     std::vector<std::string> sources, names;
     std::vector<char> multiplies;
     for (const Wanted& w : wanted) {
@@ -79,7 +79,7 @@ class ToCode {
       const std::string& part = parts[i % programs].get()[i / programs];
       const std::string cubin = binary_ ? machine_code(part, sources[i], names[i], multiplies[i]) : std::string();
       if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], cubin, part);
-      done(i, machine::write_cuda_code(binary_ ? arch_ : 0, virtual_ >= kFirstThatWaits, cubin, part));
+      done(i, {machine::write_cuda_code(binary_ ? arch_ : 0, virtual_ >= kFirstThatWaits, cubin, part)});
     });
   }
 

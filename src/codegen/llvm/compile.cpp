@@ -17,9 +17,11 @@
 #include <fstream>
 
 #include "base/check.h"
+#include "base/compile_memory.h"
 #include "codegen/batch.h"
 #include "codegen/generator.h"
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/memory.h"
 #include "codegen/llvm/target.h"
 
 namespace vesta::codegen {
@@ -44,10 +46,31 @@ void simplify(llvm::Function& f, llvm::TargetMachine& machine) {
   llvm::EarlyCSEPass().run(f, analyses);
 }
 
+// LLVM's memory for one kernel, from the options' budget.
+class KernelMemory {
+ public:
+  KernelMemory(const Request& request, const CompileOptions& options)
+      : name_("the kernel " + request.name), budget_(compile_budget(options.memory)), cancel_(options.cancel) {}
+  // Throws OverBudget if so many instructions take more than the budget allows.
+  void require(int64_t instructions) const { memory_.require(llvm_memory(instructions), budget_, name_); }
+  // Waits until other threads have left enough for the function.
+  void take(const llvm::Function& f) { memory_.take(bytes_ = llvm_memory(f), budget_, name_, cancel_); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  const std::string name_;
+  const int64_t budget_;
+  const CancelToken* const cancel_;
+  int64_t bytes_ = 0;
+  CompileMemory memory_{CompileMemory::Part::Generators};
+};
+
 // A module with one function from one kernel, ready for code generation. Adds expressions to the kernel's context,
-// which must belong to this thread.
+// which must belong to this thread. A thread that waits for memory holds the IR alone, a tenth of what it waits for.
 std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::string& symbol, const Target& target,
-                                           llvm::LLVMContext& context, llvm::TargetMachine& machine) {
+                                           llvm::LLVMContext& context, llvm::TargetMachine& machine,
+                                           KernelMemory& memory) {
+  memory.require(static_cast<int64_t>(kernel.instrs.size()));  // none becomes less than an instruction
   auto module = std::make_unique<llvm::Module>(symbol, context);
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple().str());
@@ -60,7 +83,8 @@ std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::stri
   f->addFnAttr("target-cpu", machine.getTargetCPU());
   f->addFnAttr("target-features", machine.getTargetFeatureString());
   f->addFnAttr("prefer-vector-width", std::to_string(8 * target.vector_bytes));
-  Emitter(analyse(std::move(kernel)), *module, *f, target).run();
+  Emitter(analyse(std::move(kernel)), *module, *f, target, [&](int64_t n) { memory.require(n); }).run();
+  memory.take(*f);
   // The check is cheap compared to code generation, which would crash on a malformed function.
   std::string broken;
   llvm::raw_string_ostream out(broken);
@@ -94,15 +118,16 @@ void dump(const std::string& directory, const std::string& name, const std::stri
   if (!machine.addPassesToEmitFile(passes, assembly, nullptr, llvm::CodeGenFileType::AssemblyFile)) passes.run(*copy);
 }
 
-std::string generate(const Request& request, const std::string& symbol, const Target& target,
-                     const std::string& dump_dir) {
+Generated generate(const Request& request, const std::string& symbol, const Target& target,
+                   const CompileOptions& options) {
   llvm::TargetMachine& machine = thread_target_machine(target);
+  KernelMemory memory(request, options);
   llvm::LLVMContext context;
   // The text is parsed into a context of its own, because threads may share the expressions of the request's kernel.
   std::unique_ptr<loops::Kernel> kernel = loops::parse_kernel(request.text);
-  std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, target, context, machine);
-  if (!dump_dir.empty()) dump(dump_dir, request.name, request.text, *module, machine);
-  return emit_object(*module, machine);
+  std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, target, context, machine, memory);
+  if (!options.dump_dir.empty()) dump(options.dump_dir, request.name, request.text, *module, machine);
+  return {emit_object(*module, machine), memory.bytes()};
 }
 
 }  // namespace
@@ -113,7 +138,7 @@ std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, cons
     parallel(wanted.size(), [&](size_t i) {
       if (options.cancel) options.cancel->check();
       const KernelSpan span(wanted[i]);
-      done(i, generate(*wanted[i].request, wanted[i].symbol, target, options.dump_dir));
+      done(i, generate(*wanted[i].request, wanted[i].symbol, target, options));
     });
   };
   return compile_batch(requests, {machine::Form::Elf, llvm_fingerprint(target), code}, options);

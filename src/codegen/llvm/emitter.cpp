@@ -20,8 +20,10 @@ Emitter::Scope::Scope(int level, llvm::Instruction* end)
         return a.first == b.first ? a.second < b.second : a.first.before(b.first);
       }) {}
 
-Emitter::Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target)
-    : shape_(std::move(shape)),
+Emitter::Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target,
+                 std::function<void(int64_t)> grows)
+    : grows_(std::move(grows)),
+      shape_(std::move(shape)),
       k_(shape_.kernel),
       m_(module),
       f_(function),
@@ -98,6 +100,10 @@ Value* Emitter::lanes(Ref r, int u) {
 }
 
 Value* Emitter::emit_value(Ref r, int u) {
+  if (++emitted_ == checked_at_) {
+    grows_(f_.getInstructionCount());
+    checked_at_ *= 2;
+  }
   const Instr& i = k_.instrs[r];
   int level = shape_.level[r];
   auto operand = [&](size_t n) { return shape_.vector[r] ? lanes(i.in[n], u) : get(i.in[n], 0); };

@@ -20,7 +20,9 @@ inline constexpr int kMaxUnroll = 8;
 
 class Emitter {
  public:
-  Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target);
+  // Calls grows(number of instructions) each time that the function has become about twice as large; it may throw.
+  Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target,
+          std::function<void(int64_t)> grows);
   void run();
 
  private:
@@ -147,6 +149,9 @@ class Emitter {
   void accumulate(Ref r, int u);
   llvm::Value* scan(Ref r, int u);
   void flush();
+
+  const std::function<void(int64_t)> grows_;
+  int64_t emitted_ = 0, checked_at_ = 512;  // values
 
   Shape shape_;
   const loops::Kernel& k_;

@@ -2,6 +2,7 @@
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
 
 #include <map>
 #include <mutex>
@@ -13,7 +14,7 @@
 namespace vesta::runtime {
 namespace {
 
-std::atomic<int64_t> held_bytes{0};
+std::string name_of(c10::Device device, void* stream) { return fmt::format("{} stream {}", device.str(), stream); }
 
 }  // namespace
 
@@ -31,7 +32,8 @@ ReplayStream::Streams& ReplayStream::streams() {
 // workspace on this stream.
 class ReplayStream::Workspaces final : public AllocationSource {
  public:
-  explicit Workspaces(void* stream) : stream_(stream) {}
+  Workspaces(c10::Device device, void* stream)
+      : stream_(stream), held_(totals::Memory::CudaGraphs, name_of(device, stream)) {}
   void* take(size_t bytes) override {
     const std::lock_guard lock(mutex_);
     for (Block& b : blocks_) {
@@ -40,7 +42,7 @@ class ReplayStream::Workspaces final : public AllocationSource {
       return b.memory;
     }
     blocks_.push_back({torch_cuda()->allocate(bytes, stream_), bytes, true});
-    held_bytes += static_cast<int64_t>(bytes);
+    held_.set(bytes_ += static_cast<int64_t>(bytes));
     return blocks_.back().memory;
   }
   void give_back(void* block) noexcept override {
@@ -58,13 +60,17 @@ class ReplayStream::Workspaces final : public AllocationSource {
   void* const stream_;
   std::mutex mutex_;
   std::vector<Block> blocks_;
+  int64_t bytes_ = 0;
+  totals::KeptBytes held_;
 };
 
-RecordedMemory::RecordedMemory(int64_t bytes, c10::Device device) : storage_(storage_of(bytes, device)), bytes_(bytes) {
-  held_bytes += bytes_;
+RecordedMemory::RecordedMemory(int64_t bytes, c10::Device device)
+    : storage_(storage_of(bytes, device)),
+      bytes_(bytes),
+      held_(totals::Memory::CudaGraphs, name_of(device, current_stream(device))) {
+  held_.set(bytes);
 }
-RecordedMemory::~RecordedMemory() { held_bytes -= bytes_; }
-int64_t RecordedMemory::held() { return held_bytes; }
+int64_t RecordedMemory::held() { return totals::bytes(totals::Memory::CudaGraphs); }
 
 void* current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
@@ -112,7 +118,7 @@ std::shared_ptr<RecordedMemory> ReplayStream::early_arena(int64_t bytes) {
 machine::CaptureStream& ReplayStream::capture_stream() {
   if (!capture_) {
     capture_ = machine::make_capture_stream();
-    workspaces_ = std::make_shared<Workspaces>(stream_);
+    workspaces_ = std::make_shared<Workspaces>(device_, stream_);
   }
   // No kernel may run in the workspaces now, because a graph may be using them.
   const c10::StreamGuard on(torch_cuda()->stream(capture_->native(), device_.index()));

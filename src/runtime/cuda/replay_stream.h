@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/totals.h"
 #include "machine/cuda/graph.h"
 
 namespace vesta::runtime {
@@ -17,7 +18,6 @@ class RecordedMemory {
  public:
   // For work on the current stream of the device, 512-byte aligned. Throws c10::OutOfMemoryError.
   RecordedMemory(int64_t bytes, c10::Device device);
-  ~RecordedMemory();
   RecordedMemory(const RecordedMemory&) = delete;
   const c10::Storage& storage() const { return storage_; }
   char* data() const { return static_cast<char*>(storage_.mutable_data()); }
@@ -28,6 +28,7 @@ class RecordedMemory {
  private:
   c10::Storage storage_;
   const int64_t bytes_;
+  totals::KeptBytes held_;
 };
 
 class ReplayStream {

@@ -252,6 +252,10 @@ constexpr BreakRow kRows[] = {
      "again, "
      "three times in all.",
      "allow more time (deadline_ms), or call the function once before time matters", Then::RunEager},
+    {Break::GraphMemory, "graph-memory", "makes graphs of more memory than the option compile_memory allows ({})",
+     "A graph that has not reached its end is of no use, so its trace is given up and the call runs eager. Graphs that "
+     "other compiles hold count as well, so later calls try again, three times in all.",
+     "allow more memory (compile_memory), or compile parts of the function one by one", Then::RunEager},
     {Break::TensorNotReached, "tensor-not-reached",
      "uses a tensor that no variable, attribute or item of the function leads to",
      "The guards cannot find the tensor in a later call.", "pass the tensor as an argument"},

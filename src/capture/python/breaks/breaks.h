@@ -101,6 +101,7 @@ enum class Break : uint8_t {
   ManyOperators,
   LongTrace,
   DeadlinePassed,
+  GraphMemory,
   TensorNotReached,
   // State around the function
   NewContextVariableRead,

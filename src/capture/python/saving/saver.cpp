@@ -164,7 +164,7 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
     const CaptureBreak stop = v.report.stop.value_or(CaptureBreak());
     return fmt::format("it is not one graph: {}{}", stop.reason, place_text(stop.where));
   }
-  if (v.graph.differentiable) return "it records gradients; call the compiled program once under torch.no_grad()";
+  if (v.graph.trains) return "it records gradients; call the compiled program once under torch.no_grad()";
   if (!v.graph.executable) return "it does not compute anything with tensors";
   const std::vector<bool> arguments = arguments_of(v, calling);
   if (!writes_program_alone(v, arguments))

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 
+#include "base/compile_memory.h"
 #include "base/events.h"
 #include "base/stopwatch.h"
 #include "base/totals.h"
@@ -16,8 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostLateTraces = 3;  // of one segment; then its frames are left to CPython
-constexpr int kMostTraces = 24;     // of one segment for one call: each break moves the end
+constexpr int kMostLateTraces =
+    3;  // of one segment, given up for lack of time or memory; then its frames are left to CPython
+constexpr int kMostTraces = 24;  // of one segment for one call: each break moves the end
 
 // Decides what follows a trace that gave no graph.
 class Attempts {
@@ -25,6 +27,7 @@ class Attempts {
   Attempts(const Captured& captured, Segment& segment, Clock::time_point end) : fullgraph_(captured.fullgraph) {
     settings.end = end;
     settings.deadline_ms = captured.options.deadline_ms;
+    settings.memory = compile_budget(captured.options.compile_memory);
     settings.dynamic = captured.options.dynamic;
     settings.history = &segment.history;
     settings.whole = captured.fullgraph;
@@ -149,8 +152,8 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
     if (attempts.after(std::move(r)) == Attempts::Next::LeaveToPython) break;
   }
   const BreakSite& site = attempts.site;
-  if (!done && site.reason.id == Break::DeadlinePassed && ++segment.late < kMostLateTraces)
-    return {nullptr, {}, site.reason};
+  const bool may_do_later = site.reason.id == Break::DeadlinePassed || site.reason.id == Break::GraphMemory;
+  if (!done && may_do_later && ++segment.late < kMostLateTraces) return {nullptr, {}, site.reason};
   if (!done && site.reason.id == Break::TraceFailed && has_parts(segment, attempts.frames, captured)) {
     segment.apart = site.reason.text;
     return capture_segment(t, f, segment, captured, first, end, lost);
@@ -178,7 +181,7 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   v.report.ops = std::move(r.graph.operators);
   if (!r.graph.empty) {
     try {
-      v.graph = compile_graph(std::move(r.graph), captured.options, r.trace_ms, r.integers, end);
+      v.graph = compile_graph(std::move(r.graph), captured.options, r.trace_ms, end);
       v.report.pending = v.graph.pending != nullptr;
       if (!v.report.pending) v.report.compiled = v.graph.report;
     } catch (const std::exception& e) {

@@ -22,6 +22,7 @@ struct Ready {
   bool refused = false;           // Vesta itself refused to run it, and always will
   bool pending = false;           // its compile goes on in the background
   bool not_compiled = false;      // its compile, which ended in the background, failed
+  bool compiled = false;          // the graph was compiled in this call
   std::vector<Warning> warnings;  // of this run
   std::vector<Object> held;       // the objects of the epilogue's sources, alive until the frame is left
 };

@@ -59,7 +59,7 @@ void count_gain(const Variant& v, Gain& gain) {
   gain.entered = true;
   ++gain.segments;
   gain.frames += v.frames;
-  gain.trains |= static_cast<bool>(v.graph.differentiable);
+  gain.trains |= v.graph.trains;
   gain.on_gpu |= v.graph.on_gpu;
   if (!v.graph.executable) return;
   gain.kernels += static_cast<int64_t>(v.graph.report.kernels.size());
@@ -117,7 +117,9 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
       if (why.guard.empty()) why = difference(v->entry, state);
       continue;
     }
-    if (run_variant(*v, frame_, ready, found)) {
+    const bool holds = run_variant(*v, frame_, ready, found);
+    gain_->compiled |= ready.compiled;
+    if (holds) {
       if (!warm_up_) ++v->report.hits;
       ready.variant = v;
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "capture/entry/compile_time.h"
 #include "capture/python/segments/captured.h"
-#include "capture/python/segments/compile_time.h"
 #include "capture/python/segments/run_variant.h"
 
 namespace vesta::capture {

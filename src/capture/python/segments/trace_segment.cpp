@@ -226,8 +226,6 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceS
       if (constant) result.variant->constants.push_back(input.tensor);
       result.variant->require_grad.push_back(requires_grad(input.tensor.get()));
     }
-    if (result.variant)
-      for (const IntegerRead& read : tr.numbers.integers()) result.integers.push_back(read.value);
   } catch (const TraceEnded&) {
     result.variant.reset();
   } catch (const std::exception& e) {

@@ -13,7 +13,6 @@ struct TraceResult {
   std::shared_ptr<Variant> variant;  // without its compiled graph; nullptr: the trace gave no graph
   TracedGraph graph;
   double trace_ms = 0;
-  std::vector<int64_t> integers;  // the values of the symbolic ones
   // Without a variant: trace again and stop before this instruction of the root frame; -1: no trace can end earlier.
   int restart_at = -1;
   int frames = 0;                // of Python functions that the trace entered

@@ -60,7 +60,7 @@ struct Segment {
   ValueHistory history;
   static constexpr int kMostPassing = 4;
   int passing = 0;              // how many variants were to be traced again at the next call
-  int late = 0;                 // how many traces were given up for lack of time
+  int late = 0;                 // how many traces were given up for lack of time or memory
   std::vector<Warning> warned;  // by any trace
   Reason skipped;               // if set, CPython runs the rest of the frame, for this reason
   std::string apart;            // if set: why its parts are compiled apart (TraceSettings::apart)

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "base/stage_clock.h"
 #include "capture/python/package.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
@@ -51,7 +52,7 @@ bool finish_compile(CompiledGraph& graph) {
 }
 
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
-                            const std::vector<int64_t>& integers, std::chrono::steady_clock::time_point end) {
+                            std::chrono::steady_clock::time_point end) {
   trace::Traced& traced = *graph.traced;
   pipeline::Traced facts;
   facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
@@ -63,34 +64,38 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   out.in_grad_mode = graph.in_grad_mode;
   out.on_gpu = graph::first_device(*traced.graph, DeviceType::CUDA).has_value();
   out.views = std::move(traced.views);
-  if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*traced.graph));
   if (traced.tape) {
-    pipeline::Result result;
-    {
-      const py::gil_scoped_release release;
-      result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
-    }
-    set_compiled(out, std::move(result));
-  } else {
+    out.trains = true;
+    out.tape = std::move(traced.tape);
+    out.options = std::make_shared<const Options>(options);
+  }
+  if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*traced.graph));
+  {
     const py::gil_scoped_release release;
     out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
   }
-  if (!traced.tape && !finish_compile(out)) return out;
-  if (traced.tape) {
-    const at::AutoGradMode on(true);  // the tape says where the program records no gradients
-    py::list examples;
-    for (const GraphInput& in : graph.inputs) examples.append(py::reinterpret_borrow<py::object>(in.tensor.get()));
-    for (const int64_t v : integers) examples.append(v);
-    try {
-      const auto tape = py::reinterpret_steal<py::object>(make_tape(std::move(traced.tape)));
-      const Object compile = package_object(PackageObject::CompileWithGradients);
-      if (!compile) throw py::error_already_set();
-      out.differentiable = Object::take(py::handle(compile.get())(tape, examples, options).release().ptr());
-    } catch (py::error_already_set& e) {
-      throw Unsupported(e.what());
-    }
-  }
+  finish_compile(out);
   return out;
+}
+
+double make_differentiable(CompiledGraph& graph, std::span<PyObject* const> tensors,
+                           const std::vector<int64_t>& integers) {
+  const StageClock clock("aot_autograd");
+  const at::AutoGradMode on(true);  // the tape says where the program records no gradients
+  py::list examples;
+  for (PyObject* t : tensors) examples.append(py::reinterpret_borrow<py::object>(t));
+  for (const int64_t v : integers) examples.append(v);
+  try {
+    const auto tape = py::reinterpret_steal<py::object>(make_tape(graph.tape));
+    const Object compile = package_object(PackageObject::CompileWithGradients);
+    if (!compile) throw py::error_already_set();
+    Object made = Object::take(py::handle(compile.get())(tape, examples, *graph.options).release().ptr());
+    if (!graph.differentiable) graph.differentiable = std::move(made);  // another thread may run the one it has made
+  } catch (py::error_already_set& e) {
+    throw Unsupported(e.what());
+  }
+  graph.tape.reset();
+  return clock.milliseconds();
 }
 
 }  // namespace vesta::capture

@@ -147,7 +147,7 @@ void watch_parameters(const CompiledGraph& compiled, std::span<PyObject* const> 
 
 bool accepts(const CompiledGraph& compiled, const std::vector<bool>& require_grad, runtime::CallInputs& in,
              runtime::Addresses& addresses, std::string* why) {
-  if (compiled.in_grad_mode || compiled.differentiable) {
+  if (compiled.in_grad_mode || compiled.trains) {
     for (size_t i = 0; i < in.arguments.size(); ++i) {
       if (in.arguments[i].unsafeGetTensorImpl()->requires_grad() == require_grad[i]) continue;
       if (why) *why = "whether gradients are recorded for an input changed";

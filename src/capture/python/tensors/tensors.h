@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -150,8 +151,11 @@ struct CompiledGraph {
   std::shared_ptr<const runtime::Executable> executable;
   // The compile goes on in the background, and nothing below is set yet but the facts of the trace.
   std::shared_ptr<pipeline::Background> pending;
-  // With gradients: a callable on the input tensors and integers (python/vesta/training.py). The executable then only
-  // checks the inputs.
+  // With gradients, the executable only checks the inputs, and what runs is `differentiable`, a callable on the input
+  // tensors and integers (python/vesta/training.py). The first run makes it of the tape.
+  bool trains = false;
+  std::shared_ptr<const trace::Tape> tape;
+  std::shared_ptr<const Options> options;  // for the tape
   Object differentiable;
   bool in_grad_mode = false;  // as in the trace
   bool on_gpu = false;        // a value of the graph is on a GPU
@@ -163,10 +167,15 @@ struct CompiledGraph {
   mutable WeakReferences parameters;
   mutable int64_t watched = 0;
 };
-// `integers`: the values of the symbolic integers. Releases the GIL. Throws Unsupported or InternalError. If the
-// compile has not ended at `end`, it goes on in the background; a compile of gradients is always waited for.
+// Releases the GIL. Throws Unsupported or InternalError. If the compile has not ended at `end`, it goes on in the
+// background.
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
-                            const std::vector<int64_t>& integers, std::chrono::steady_clock::time_point end);
+                            std::chrono::steady_clock::time_point end);
+// Makes the callable of a graph with gradients, whose compile has ended, from the tensors and integers of a call that
+// the graph accepts. Nothing can stop AOTAutograd, which does this and holds the GIL: returns the milliseconds that it
+// took. Throws Unsupported.
+double make_differentiable(CompiledGraph& graph, std::span<PyObject* const> tensors,
+                           const std::vector<int64_t>& integers);
 // Waits until `end` for a compile in the background, without the GIL.
 void wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
 // Its compile was that of this process's parent, and its result never comes.

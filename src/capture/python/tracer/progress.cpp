@@ -2,6 +2,7 @@
 
 #include <opcode.h>
 
+#include "base/compile_memory.h"
 #include "capture/python/functions/code_origin.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
@@ -31,10 +32,16 @@ bool Progress::begin_instruction(Frame* f, int position) {
   if (++instructions_ > t_.settings.most_instructions && !ended_) t_.graph_break(Break::LongTrace);
   // Between two readings of the clock at most some tens of operators are traced, which take less than a millisecond.
   constexpr int64_t kPerReading = 64;
-  if (instructions_ % kPerReading == 0 && t_.settings.end != Clock::time_point::max() && !ended_ &&
-      Clock::now() > t_.settings.end)
-    t_.graph_break(Break::DeadlinePassed, std::to_string(t_.settings.deadline_ms));
+  if (instructions_ % kPerReading == 0 && !ended_) check_bounds();
   return true;
+}
+
+void Progress::check_bounds() {
+  const TraceSettings& s = t_.settings;
+  if (s.end != Clock::time_point::max() && Clock::now() > s.end)
+    t_.graph_break(Break::DeadlinePassed, std::to_string(s.deadline_ms));
+  else if (!graphs_fit(s.memory))
+    t_.graph_break(Break::GraphMemory, why_graphs_do_not_fit(s.memory));
 }
 
 void Progress::note_size_guards() {

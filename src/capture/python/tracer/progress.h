@@ -63,6 +63,7 @@ class Progress {
 
  private:
   void note_size_guards();
+  void check_bounds();  // on the trace's time and memory
 
   Trace& t_;
   Place place_;

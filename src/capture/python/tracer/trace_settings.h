@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,6 +59,8 @@ struct TraceSettings {
   // A trace that takes longer is given up. `deadline_ms`: the option, for the message.
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
   int64_t deadline_ms = -1;
+  // A trace is given up when the graphs of the process do not fit into this budget (compile_budget()).
+  int64_t memory = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace vesta::capture

@@ -1,0 +1,30 @@
+#include "capture/entry/compile_time.h"
+
+#include "base/stopwatch.h"
+#include "base/totals.h"
+
+namespace vesta::capture {
+namespace {
+thread_local CompileTime* outermost = nullptr;
+}  // namespace
+
+CompileTime::CompileTime() {
+  if (!outermost) outermost = this;
+}
+
+CompileTime::~CompileTime() {
+  if (outermost == this) outermost = nullptr;
+}
+
+CompileTime::Clock::time_point CompileTime::end(int64_t deadline_ms) const {
+  const Clock::time_point end = end_after(static_cast<double>(deadline_ms) / 1e3);
+  return deadline_ms < 0 ? end : end - outermost->spent_;
+}
+
+void CompileTime::add_since(Clock::time_point begin) {
+  const Clock::duration spent = Clock::now() - begin;
+  outermost->spent_ += spent;
+  totals::of(totals::Count::WaitedNanoseconds).add(std::chrono::nanoseconds(spent).count());
+}
+
+}  // namespace vesta::capture
