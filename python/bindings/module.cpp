@@ -33,6 +33,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("deadline_ms", &Options::deadline_ms)
       .def_readwrite("background", &Options::background)
       .def_readwrite("only_if_faster", &Options::only_if_faster)
+      .def_readwrite("recompile_share", &Options::recompile_share)
       .def_readwrite("packed_weights", &Options::packed_weights)
       .def_readwrite("kernels", &Options::kernels)
       .def_readwrite("numerics", &Options::numerics)

@@ -17,6 +17,7 @@ class Options:
     kernels: bool
     numerics: str
     variant_limit: int
+    recompile_share: float
     skip_passes: list[str]
     rewrite_limit: int
     compile_threads: int

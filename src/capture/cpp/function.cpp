@@ -15,9 +15,11 @@
 
 #include "base/check.h"
 #include "base/events.h"
+#include "base/stopwatch.h"
 #include "base/totals.h"
 #include "capture/cpp/function_variant.h"
 #include "capture/cpp/make_variant.h"
+#include "capture/entry/compile_account.h"
 #include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/entry/frame_events.h"
@@ -63,6 +65,8 @@ struct Function::Impl {
 
   std::atomic<std::shared_ptr<const FunctionVariantList>> variants{std::make_shared<const FunctionVariantList>()};
   totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
+  capture::CompileAccount account;
+  std::atomic<double> last_compile_ms{0};
 
   mutable std::mutex mutex;  // guards the members below and the order in which variants are published
   std::condition_variable compiled;
@@ -77,6 +81,8 @@ struct Function::Impl {
     std::shared_ptr<FunctionVariant> variant;
     CallId id;
     std::string why;  // the list of recompiles gets it
+    double waited_ms = 0;
+    bool again = false;  // it is not the function's first compile
   };
   std::vector<Pending> pending;
   std::map<CallId, std::pair<std::string, std::exception_ptr>> failed;  // such compiles that failed
@@ -147,6 +153,7 @@ struct Function::Impl {
         }
         // This process compiles again what its parent's threads were compiling.
         if (!p.variant->pending) {
+          account.compiled(std::max(0.0, p.variant->report.total_ms - p.waited_ms), p.again);
           publish_locked(std::move(p.variant), std::move(p.why));
           any = true;
         }
@@ -190,6 +197,7 @@ Function::Function(std::string name, Options options, std::vector<InputInfo> ten
   std::lock_guard lock(registry().mutex);
   impl_->info = {default_name(std::move(name)), std::move(options), std::move(tensors), std::move(integers),
                  events::new_id()};
+  if (!impl_->info.options.strict) impl_->account.set_share(impl_->info.options.recompile_share);
   auto& list = registry().functions;
   std::erase_if(list, [](const std::weak_ptr<Impl>& w) { return w.expired(); });
   list.push_back(impl_);
@@ -256,11 +264,18 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
       const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
       if (const std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty())
         return impl.fall_back(full);
+      if (const std::string too_long = list->empty() ? "" : impl.account.why_not(impl.last_compile_ms);
+          !too_long.empty())
+        return impl.count_eager(too_long);
+      const Stopwatch watch;
       const auto made_now = capture::functions::make_variant(impl.info, call, key, context, *list, program);
+      impl.account.compiled(watch.milliseconds(), !list->empty());
+      impl.last_compile_ms = watch.milliseconds();
       if (made_now->pending) {
         {
           std::lock_guard lock(impl.mutex);
-          if (impl.generation == generation) impl.pending.push_back({made_now, {key, context}, std::move(why)});
+          if (impl.generation == generation)
+            impl.pending.push_back({made_now, {key, context}, std::move(why), impl.last_compile_ms, !list->empty()});
         }
         return impl.count_eager("the compile goes on in the background");
       }
@@ -291,8 +306,12 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   events::Span span(events::Type::Run, impl.info.name);
   if (events::Event* const e = span.event()) e->ids.segment = impl.info.id, e->ids.variant = variant->id;
   try {
+    const int64_t weight = impl.account.weight(impl.hits.value());
+    std::optional<Stopwatch> watch;
+    if (weight > 0) watch.emplace();
     variant->executable->run(in, results.values, given);
     trace::apply(variant->views, results.values);
+    if (watch) impl.account.ran(watch->milliseconds(), weight);
     return true;
   } catch (const runtime::FailedAfterWriting& e) {  // an eager call would write a second time
     std::rethrow_exception(e.cause);
@@ -307,6 +326,14 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     results.values.clear();
     return impl.count_eager("while running: " + text.substr(0, text.find('\n')));
   }
+}
+
+Function::EagerRun::EagerRun(const Function& function)
+    : impl_(*function.impl_), begin_(std::chrono::steady_clock::now()) {}
+
+Function::EagerRun::~EagerRun() {
+  const auto took = std::chrono::steady_clock::now() - begin_;
+  impl_.account.ran(std::chrono::duration<double, std::milli>(took).count(), 1);
 }
 
 FunctionReport Function::report() const { return report_of(*impl_); }
@@ -338,6 +365,7 @@ void Function::reset() {
   impl_->eager_variants = 0;
   impl_->pending.clear();
   impl_->failed.clear();
+  impl_->account.clear();
   impl_->hits.clear();
   impl_->misses.clear();
 }

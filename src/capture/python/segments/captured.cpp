@@ -108,6 +108,7 @@ void Captured::reset() {
   profit.forget();
   eager_calls_.clear();
   recompiles.clear();
+  account.clear();
   for (totals::Tally* count : {&calls, &aside.calls, &hits, &misses}) count->clear();
 }
 
@@ -138,6 +139,7 @@ PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bo
   auto captured = std::make_unique<Captured>(Object::share(wrapped), std::move(options), std::move(name), fullgraph);
   const Options& o = captured->options;
   if (!o.only_if_faster || fullgraph || o.strict) captured->profit.switch_off();
+  if (!fullgraph && !o.strict) captured->account.set_share(o.recompile_share);
   return new_captured_function(std::move(captured));
 }
 

@@ -28,11 +28,12 @@ class CompileTime {
     const Clock::time_point end = end_after(static_cast<double>(deadline_ms) / 1e3);
     return deadline_ms < 0 ? end : end - outermost->spent_;
   }
-  // A compile began then and has ended.
-  void add_since(Clock::time_point begin) {
+  // A compile began then and has ended. Returns the milliseconds that it took.
+  double add_since(Clock::time_point begin) {
     const Clock::duration spent = Clock::now() - begin;
     outermost->spent_ += spent;
     totals::of(totals::Count::WaitedNanoseconds).add(std::chrono::nanoseconds(spent).count());
+    return std::chrono::duration<double, std::milli>(spent).count();
   }
 
  private:

@@ -49,6 +49,7 @@ struct Variant {
   // The next call traces again: it may get past the break that ends this variant, or torch may not repeat a warning.
   bool passing = false;
   std::vector<Warning> warnings;  // that eager gives in each call
+  double waited_ms = -1;  // for its compile, which went on in the background; negative: it has been accounted for
 };
 
 struct Segment {
@@ -62,6 +63,8 @@ struct Segment {
   int passing = 0;              // how many variants were to be traced again at the next call
   int late = 0;                 // how many traces were given up for lack of time
   std::vector<Warning> warned;  // by any trace
+  double capture_ms = 0;        // that the last capture took
+  bool held_back = false;       // a capture was put off, because recompiles take too long
   Reason skipped;               // if set, CPython runs the rest of the frame, for this reason
 };
 
