@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "interop/torch_types.h"
 
 namespace vesta::trace {
@@ -259,6 +260,7 @@ graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> arg
   using Clock = std::chrono::steady_clock;
   if (end != Clock::time_point::max() && Clock::now() > end)
     throw DeadlinePassed("it takes longer to trace than the option deadline_ms allows");
+  fault::reached("operator");
   graph::Node* node = graph_->add_node(op, std::move(args), std::move(types));
   node->source = source_of_node();
   ++op_count;

@@ -344,6 +344,7 @@ FunctionReport Function::report_of(const Impl& impl) {
   for (const auto& v : *list) {
     if (!v->eager_reason.empty()) continue;
     r.variants.push_back(v->report);
+    if (!v->failure.empty()) r.failures.push_back(v->failure);
     if (const int64_t bytes = v->executable->prepacked_bytes()) r.variants.back().packed_bytes = bytes;
     r.variants.back().graphs = v->executable->graphs();
   }

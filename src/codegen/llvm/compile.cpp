@@ -17,6 +17,7 @@
 #include <fstream>
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "codegen/batch.h"
 #include "codegen/generator.h"
 #include "codegen/llvm/emitter.h"
@@ -112,6 +113,7 @@ std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, cons
   const auto code = [&](std::span<const Wanted> wanted, const Parallel& parallel, const auto& done) {
     parallel(wanted.size(), [&](size_t i) {
       if (options.cancel) options.cancel->check();
+      fault::reached("kernel");
       const KernelSpan span(wanted[i]);
       done(i, generate(*wanted[i].request, wanted[i].symbol, target, options.dump_dir));
     });

@@ -130,7 +130,7 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     }
     if (run_variant(*v, frame_, ready, found)) {
       if (!warm_up_) ++v->report.hits;
-      if (v->waited_ms >= 0) [[unlikely]]
+      if (v->waited_ms >= 0 && v->report.compiled) [[unlikely]]
         account_for_rest(captured_, s, *v);
       ready.variant = v;
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);

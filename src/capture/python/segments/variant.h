@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,12 +61,14 @@ struct Segment {
   int64_t gone = 0;                                // variants that were dropped because an object of theirs died
   ValueHistory history;
   static constexpr int kMostPassing = 4;
-  int passing = 0;              // how many variants were to be traced again at the next call
-  int late = 0;                 // how many traces were given up for lack of time
-  std::vector<Warning> warned;  // by any trace
-  double capture_ms = 0;        // that the last capture took
-  bool held_back = false;       // a capture was put off, because recompiles take too long
-  Reason skipped;               // if set, CPython runs the rest of the frame, for this reason
+  int passing = 0;                 // how many variants were to be traced again at the next call
+  int late = 0;                    // how many traces were given up for lack of time
+  std::vector<Warning> warned;     // by any trace
+  double capture_ms = 0;           // that the last capture took
+  bool held_back = false;          // a capture was put off, because recompiles take too long
+  std::set<std::string> failures;  // of Vesta's own in traces that came to nothing, at most kMostFailures
+  static constexpr size_t kMostFailures = 8;
+  Reason skipped;  // if set, CPython runs the rest of the frame, for this reason
 };
 
 }  // namespace vesta::capture

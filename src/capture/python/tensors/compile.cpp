@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "base/fault.h"
 #include "capture/python/package.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
@@ -77,6 +78,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   }
   if (!traced.tape && !finish_compile(out)) return out;
   if (traced.tape) {
+    fault::reached("gradients");
     const at::AutoGradMode on(true);  // the tape says where the program records no gradients
     py::list examples;
     for (const GraphInput& in : graph.inputs) examples.append(py::reinterpret_borrow<py::object>(in.tensor.get()));
