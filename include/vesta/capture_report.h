@@ -84,8 +84,9 @@ struct CaptureSegment {
   UserLine where;                        // the first instruction's line
   int32_t offset = 0;                    // in code units
   std::vector<CaptureVariant> variants;  // in the order in which they were made
-  std::string skipped;       // why CPython runs it and nothing more of it is compiled (too many variants, too cheap,
-                             // generator), or empty
+  std::string skipped;  // why CPython runs it and nothing more of it is compiled (too many variants, too cheap,
+                        // generator), or empty
+  std::vector<std::string> failures;  // of Vesta's own in traces of it; another trace may serve its calls all the same
   std::string skipped_name;  // the name of that kind of break, as in CaptureBreak::name; empty if `skipped` is empty
 };
 

@@ -33,9 +33,13 @@ struct VESTA_API Options {
   int64_t compile_memory = -1;
   // No call waits for a compile that has a graph: it runs eager until the compile has ended in the background.
   bool background = false;
-  // Calls of a Python function that have several graphs, or compile again and again, run uncompiled if measurements on
-  // the CPU show that this is faster. Functions with one graph and those that use a GPU are not measured.
+  // Calls of a Python function run uncompiled if measurements on the CPU show that this is faster; calls whose
+  // arguments differ in type or size are measured apart. Functions that use a GPU are not measured.
   bool only_if_faster = true;
+  // Upper bound for the time that compiles after the first one of a segment take, as a share of the time that the
+  // function's calls take. Not counted: twice the time of the first compiles, and at least 2 seconds. A call whose
+  // compile would exceed it runs eager; negative: no bound. With `strict` there is none.
+  double recompile_share = 0.2;
   // Upper bound for compiled variants of one function (shapes, dtypes, ...). Beyond it, new ones run eager.
   int64_t variant_limit = 16;
   // Graph passes to leave out, by name (`vesta.passes()` lists them).

@@ -103,6 +103,7 @@ struct FunctionReport {
   int64_t hits = 0;
   int64_t misses = 0;
   std::vector<std::string> recompiles;  // the guard that failed, with the old and the new value
+  std::vector<std::string> failures;    // Vesta's own, where it then compiled the calls without symbolic sizes
 };
 
 VESTA_API std::string to_string(const FunctionReport& report);

@@ -216,7 +216,10 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
         throw;
       }
     }
-    if (!compiled) return PyObject_Vectorcall(object->program, args, static_cast<size_t>(n), nullptr);
+    if (!compiled) {
+      const detail::Function::EagerRun measured(*object->function);
+      return PyObject_Vectorcall(object->program, args, static_cast<size_t>(n), nullptr);
+    }
     PyObject* out = read_results(results);
     detail::return_values(std::move(results.values));
     return out;

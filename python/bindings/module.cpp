@@ -21,6 +21,23 @@
 namespace py = pybind11;
 
 namespace vesta::python {
+namespace {
+
+// What happens at a place where tests inject a fault of this kind; "none": nullptr.
+std::function<void(std::string_view)> fault_of(const std::string& kind, double seconds) {
+  if (kind == "none") return nullptr;
+  if (kind == "delay")
+    return [seconds](std::string_view) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
+  if (kind == "throw")
+    return [](std::string_view stage) {
+      throw InternalError("a fault was injected into the stage " + std::string(stage));
+    };
+  if (kind == "memory") return [](std::string_view) { throw std::bad_alloc(); };
+  if (kind == "crash") return [](std::string_view) { std::abort(); };
+  throw py::value_error("the faults are none, delay, throw, memory and crash, not " + kind);
+}
+
+}  // namespace
 
 PYBIND11_MODULE(_C, m) {
   m.doc() = "Vesta's compiler. Use the package `vesta`.";
@@ -34,6 +51,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("compile_memory", &Options::compile_memory)
       .def_readwrite("background", &Options::background)
       .def_readwrite("only_if_faster", &Options::only_if_faster)
+      .def_readwrite("recompile_share", &Options::recompile_share)
       .def_readwrite("packed_weights", &Options::packed_weights)
       .def_readwrite("kernels", &Options::kernels)
       .def_readwrite("numerics", &Options::numerics)
@@ -121,6 +139,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("hits", &FunctionReport::hits)
       .def_readonly("misses", &FunctionReport::misses)
       .def_readonly("recompiles", &FunctionReport::recompiles)
+      .def_readonly("failures", &FunctionReport::failures)
       .def("__str__", [](const FunctionReport& r) { return to_string(r); });
   m.def("reports", &reports, "One FunctionReport for each compiled function that still exists.");
   m.def("wait", &wait, py::arg("seconds") = -1.0, py::call_guard<py::gil_scoped_release>(),
@@ -128,23 +147,19 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "inject_fault",
       [](const std::string& stage, const std::string& kind, double seconds) {
-        if (kind == "none") {
-          fault::inject(stage, nullptr);
-        } else if (kind == "delay") {
-          fault::inject(stage, [seconds] { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
-        } else if (kind == "throw") {
-          fault::inject(stage, [stage] { throw InternalError("a fault was injected into the stage " + stage); });
-        } else if (kind == "memory") {
-          fault::inject(stage, [] { throw std::bad_alloc(); });
-        } else if (kind == "crash") {
-          fault::inject(stage, [] { std::abort(); });
-        } else {
-          throw py::value_error("the faults are none, delay, throw, memory and crash, not " + kind);
-        }
+        const auto at = fault_of(kind, seconds);
+        fault::inject(stage, at ? [at, stage] { at(stage); } : std::function<void()>());
       },
       py::arg("stage"), py::arg("kind"), py::arg("seconds") = 0.0,
       "For tests: from now on the stage of each compile waits (delay), fails (throw), has no memory (memory), or the "
       "process ends (crash).");
+  m.def(
+      "inject_fault_at",
+      [](size_t n, const std::string& kind, double seconds) { fault::inject_at(n, fault_of(kind, seconds)); },
+      py::arg("n"), py::arg("kind"), py::arg("seconds") = 0.0,
+      "For tests: the place that is reached as the n-th from now on, of any stage, has this fault (see inject_fault).");
+  m.def("stages_reached", &fault::reached_since,
+        "For tests: the stages reached since the last inject_fault_at, the one with the fault at its place.");
   m.def("passes", &passes, "Names of the graph passes, in the order in which they run.");
 
   pipeline::prepare();

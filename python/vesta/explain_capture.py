@@ -156,6 +156,7 @@ class Captured:
     recompiles: tuple[Recompile, ...] = ()
     fallbacks: tuple[_C.Fallback, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    failures: tuple[Skipped, ...] = ()  # of Vesta's own in traces; another trace may serve the calls all the same
     calls: int = 0
     aside: int = 0  # calls that ran uncompiled because a compile gains nothing
     only: tuple[str, ...] = ()  # the modules that are compiled, by vesta.compile(only=...); nothing else is
@@ -194,6 +195,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         recompiles=tuple(recompile_of(r) for r in report.recompiles),
         fallbacks=tuple(report.fallbacks),
         skipped=tuple(Skipped(line_of(s.where), s.skipped, s.skipped_name) for s in report.segments if s.skipped),
+        failures=tuple(Skipped(line_of(s.where), text, "trace-failed") for s in report.segments for text in s.failures),
         calls=report.calls,
         aside=report.aside,
         only=tuple(report.only),
@@ -304,6 +306,7 @@ def lines_of(c: Captured) -> Iterator[str]:
     yield from section("Graph breaks: Python runs these lines between graphs", [break_lines(b) for b in c.breaks])
     yield from section("Recompiles", [recompile_lines(r) for r in c.recompiles])
     yield from section("Not compiled: code that Python runs", [[f"{s.where}  {s.reason}"] for s in c.skipped])
+    yield from section("Traces that failed", [[f"{s.where}  {s.reason}"] for s in c.failures])
     yield from section("Calls that ran eager", [[f"{several(f.count, 'time')}: {f.reason}"] for f in c.fallbacks])
 
 

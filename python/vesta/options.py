@@ -23,9 +23,10 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.
     :func:`vesta.wait` waits for it.
 ``only_if_faster`` (bool; True)
-    Calls that have several graphs, or compile again and again, run uncompiled if measurements show that this is faster.
-    For a measurement, compiled and uncompiled calls take turns, at least three of each. Functions with one graph, with
-    ``fullgraph`` or ``strict``, and those that use a GPU are not measured. False: measure none.
+    Calls run uncompiled if measurements show that this is faster. For a measurement, compiled and uncompiled calls take
+    turns, from the 17th call on; one uncompiled call ends it if a call takes a millisecond or more, and half as much
+    time again uncompiled. Calls whose arguments differ in type or size are measured apart. Functions with ``fullgraph``
+    or ``strict``, and those that use a GPU, are not measured. False: measure none.
 ``packed_weights`` (bool, int or None; None)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another
     order, or put side by side. True: no bound. False: make none. None: like True on a CPU, and like False on a GPU,
@@ -35,6 +36,12 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     "eager" rounds half-precision values wherever eager does.
 ``variant_limit`` (int; 16)
     Upper bound for compiled variants of one function. Beyond it, new shapes run eager.
+``recompile_share`` (float; 0.2)
+    Upper bound for the time that recompiles take, as a share of the time that the function's calls take. Not counted:
+    twice the time of the first compiles, and at least 2 seconds. A call whose compile would exceed the bound runs
+    eager; a later one compiles, when calls have taken enough time. Negative: no bound. There is none with
+    ``fullgraph`` or ``strict``, for compiles of :func:`vesta.warm`, and for the graphs of ``torch.compile``, whose
+    recompiles Dynamo decides.
 ``skip_passes`` (list of str; [])
     Graph passes to leave out, by name (:func:`vesta.passes` lists them).
 ``rewrite_limit`` (int; -1)
@@ -99,6 +106,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "compile_memory": (int,),
     "background": (bool,),
     "only_if_faster": (bool,),
+    "recompile_share": (int, float),
     "packed_weights": (bool, int, type(None)),
     "numerics": (str,),
     "variant_limit": (int,),

@@ -12,7 +12,10 @@ struct Faults {
   std::mutex mutex;
   std::map<std::string, std::function<void()>, std::less<>> by_stage;
   std::set<std::string, std::less<>> spoiled;
-  void changed() const { detail::any = !by_stage.empty() || !spoiled.empty(); }
+  std::function<void(std::string_view)> nth;  // the fault of the place number `n`
+  size_t n = 0;
+  std::vector<std::string> reached;  // while `nth` is set
+  void changed() const { detail::any = !by_stage.empty() || !spoiled.empty() || nth; }
 };
 Faults& faults() {
   static auto* f = new Faults;
@@ -21,15 +24,36 @@ Faults& faults() {
 
 }  // namespace
 
+std::atomic<bool> detail::any{false};
+
 void detail::reached(std::string_view stage) {
+  Faults& all = faults();
   std::function<void()> fault;
   {
-    const std::lock_guard lock(faults().mutex);
-    const auto it = faults().by_stage.find(stage);
-    if (it == faults().by_stage.end()) return;
-    fault = it->second;
+    const std::lock_guard lock(all.mutex);
+    if (all.nth) {
+      if (all.reached.size() == all.n) fault = [nth = all.nth, stage = std::string(stage)] { nth(stage); };
+      all.reached.emplace_back(stage);
+    }
+    if (const auto it = all.by_stage.find(stage); !fault && it != all.by_stage.end()) fault = it->second;
   }
-  fault();
+  if (fault) fault();
+}
+
+void inject_at(size_t n, std::function<void(std::string_view)> fault) {
+  Faults& all = faults();
+  const std::lock_guard lock(all.mutex);
+  if (fault) {
+    all.n = n;
+    all.reached.clear();
+  }
+  all.nth = std::move(fault);
+  all.changed();
+}
+
+std::vector<std::string> reached_since() {
+  const std::lock_guard lock(faults().mutex);
+  return faults().reached;
 }
 
 void inject(std::string_view stage, std::function<void()> fault) {

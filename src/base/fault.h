@@ -1,14 +1,17 @@
-// Faults that tests inject into the stages of a compile. Without one, a stage reads one word.
+// Faults that tests inject into the stages of a compile and of a run. Without one, a stage reads one word.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace vesta::fault {
 
 namespace detail {
-inline std::atomic<bool> any{false};
+extern std::atomic<bool> any;  // not inline: libraries that hide their symbols would each have their own
 void reached(std::string_view stage);
 bool spoils(std::string_view stage);
 }  // namespace detail
@@ -16,8 +19,10 @@ bool spoils(std::string_view stage);
 // Whether any fault is injected.
 inline bool any() { return detail::any.load(std::memory_order_relaxed); }
 
-// Runs the stage's fault, which may take time or throw. For the stages of CompileReport::stages, and for each operator
-// of a trace ("operator:aten::exp").
+// Runs the stage's fault, which may take time or throw. For the stages of CompileReport::stages, and for places where
+// something may fail within one: "trace" (each that begins), "operator" (each that is traced) and "operator:aten::exp",
+// "guards", "gradients", "kernel" (each that is compiled, on the threads that do so), and in a run, while nothing has been
+// written, "run" and "results".
 inline void reached(std::string_view stage) {
   if (detail::any.load(std::memory_order_relaxed)) detail::reached(stage);
 }
@@ -29,6 +34,10 @@ inline bool spoils(std::string_view stage) {
 
 // The fault of a stage from now on; nullptr: none. A call of it that has begun ends as it would have.
 void inject(std::string_view stage, std::function<void()> fault);
+// The fault of the place that is reached as the n-th from now on, on any thread; the first is number 0. nullptr: none.
+void inject_at(size_t n, std::function<void(std::string_view stage)> fault);
+// The stages that were reached since the last call of inject_at() with a fault, in their order.
+std::vector<std::string> reached_since();
 // From now on the stage gives a wrong result, or does not any more.
 void spoil(std::string_view stage, bool wrong);
 

@@ -92,6 +92,7 @@ std::string to_string(const FunctionReport& r) {
                                 r.variants.size(), r.hits, r.misses);
   for (size_t i = 0; i < r.variants.size(); ++i) out += variant_text(r.variants[i], i);
   for (const std::string& why : r.recompiles) out += fmt::format("  recompiled: {}\n", why);
+  for (const std::string& why : r.failures) out += fmt::format("  compiled without symbolic sizes: {}\n", why);
   for (const Fallback& f : r.fallbacks) out += fmt::format("  {} calls ran eager: {}\n", f.count, f.reason);
   return out;
 }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/fault.h"
 #include "interop/torch_types.h"
 #include "machine/cuda/driver.h"
 #include "machine/cuda/retired.h"
@@ -148,6 +149,7 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
 
 void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,
                      bool& wrote) const {
+  fault::reached("run");
   Impl& impl = *impl_;
   const artifact::Artifact& a = impl.artifact;
   Addresses read;
@@ -187,6 +189,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
         views = true;
       }
     }
+    if (!wrote) fault::reached("results");
     if (impl.program.first_copy() < a.steps.size()) runner.copy_back(impl.program);
   }
   if (!views) return;

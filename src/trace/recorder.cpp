@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/compile_memory.h"
+#include "base/fault.h"
 #include "interop/torch_types.h"
 
 namespace vesta::trace {
@@ -263,6 +264,7 @@ graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> arg
   if (!graphs_fit(memory))
     throw OverBudget("its graph needs more memory than the option compile_memory allows: " +
                      why_graphs_do_not_fit(memory));
+  fault::reached("operator");
   graph::Node* node = graph_->add_node(op, std::move(args), std::move(types));
   node->source = source_of_node();
   ++op_count;

@@ -92,9 +92,16 @@ def report(guards=2):
         where=place(0),
         only=[],
         segments=[
-            Record(where=place(1), offset=0, variants=[first, first], skipped="", skipped_name=""),
             Record(
-                where=place(3), offset=20, variants=[second], skipped="32 variants", skipped_name="too-many-variants"
+                where=place(1), offset=0, variants=[first, first], skipped="", skipped_name="", failures=["no memory"]
+            ),
+            Record(
+                where=place(3),
+                offset=20,
+                variants=[second],
+                skipped="32 variants",
+                skipped_name="too-many-variants",
+                failures=[],
             ),
         ],
         recompiles=[
@@ -185,6 +192,9 @@ def test_text():
             "",
             "Not compiled: code that Python runs",
             f"  test_explain.py:{line + 3}  32 variants",
+            "",
+            "Traces that failed",
+            f"  test_explain.py:{line + 1}  no memory",
             "",
             "Calls that ran eager",
             "  2 times: gradients",

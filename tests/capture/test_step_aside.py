@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -9,6 +11,8 @@ import vesta
 from vesta.explain_capture import explain_captured
 
 x = torch.randn(4, 4)
+# Calls are not measured: test_profit.py tests that.
+compile_always = functools.partial(vesta.compile, options={"only_if_faster": False})
 
 
 def report(compiled):
@@ -28,7 +32,7 @@ def no_gradients():
 
 
 def test_one_call_into_aten_runs_as_it_is():
-    compiled = vesta.compile(lambda t: torch.linalg.inv(t))
+    compiled = compile_always(lambda t: torch.linalg.inv(t))
     assert torch.equal(call(compiled, x), torch.linalg.inv(x))
     seen = report(compiled)
     assert 30 <= seen.aside < seen.calls == 40
@@ -37,27 +41,27 @@ def test_one_call_into_aten_runs_as_it_is():
 
 @pytest.mark.kernels
 def test_a_kernel_is_always_run():
-    compiled = vesta.compile(lambda t: torch.sin(t) + 1)
+    compiled = compile_always(lambda t: torch.sin(t) + 1)
     call(compiled, x)
     assert report(compiled).aside == 0
     assert report(compiled).hits == 39
 
 
 def test_a_small_tensor_from_nothing_is_made_by_aten():
-    compiled = vesta.compile(lambda t: torch.zeros_like(t))
+    compiled = compile_always(lambda t: torch.zeros_like(t))
     assert torch.equal(call(compiled, x), torch.zeros_like(x))
     assert report(compiled).aside >= 30
 
 
 @pytest.mark.kernels
 def test_a_small_tensor_from_nothing_beside_a_kernel():
-    compiled = vesta.compile(lambda t: (torch.zeros_like(t), t + 1))
+    compiled = compile_always(lambda t: (torch.zeros_like(t), t + 1))
     call(compiled, x)
     assert report(compiled).aside == 0
 
 
 def test_a_break_without_operators_around_it_runs_as_it_is():
-    compiled = vesta.compile(lambda t: torch.nonzero(t))
+    compiled = compile_always(lambda t: torch.nonzero(t))
     assert torch.equal(call(compiled, x), torch.nonzero(x))
     assert report(compiled).aside > 0
 
@@ -71,13 +75,13 @@ def test_a_kernel_behind_a_break_is_run():
         print(end="")
         return inner(t)
 
-    compiled = vesta.compile(f, options={"only_if_faster": False})
+    compiled = compile_always(f)
     call(compiled, x)
     assert report(compiled).aside == 0
 
 
 def test_more_operators_are_worth_a_graph():
-    compiled = vesta.compile(lambda t: torch.linalg.inv(torch.linalg.inv(t).mT))
+    compiled = compile_always(lambda t: torch.linalg.inv(torch.linalg.inv(t).mT))
     call(compiled, x)
     assert report(compiled).aside == 0
 
@@ -88,7 +92,7 @@ def test_more_operators_are_worth_a_graph():
     ids=["dtype", "size", "type", "requires_grad"],
 )
 def test_an_argument_that_looks_different_is_guarded(other):
-    compiled = vesta.compile(lambda t: torch.linalg.inv(t))
+    compiled = compile_always(lambda t: torch.linalg.inv(t))
     call(compiled, x)
     before = report(compiled).aside
     compiled(other)
@@ -97,7 +101,7 @@ def test_an_argument_that_looks_different_is_guarded(other):
 
 
 def test_bools_and_keywords_tell_calls_apart():
-    compiled = vesta.compile(lambda t, flag: torch.sin(t).exp().sum(0) if flag else torch.linalg.inv(t))
+    compiled = compile_always(lambda t, flag: torch.sin(t).exp().sum(0) if flag else torch.linalg.inv(t))
     call(compiled, x, False)
     before = report(compiled)
     assert before.aside > 0
@@ -116,7 +120,7 @@ def test_what_is_no_argument_is_noticed_in_time():
             return torch.linalg.inv(t) if self.fast else torch.sin(t) + torch.cos(t)
 
     model = Model()
-    compiled = vesta.compile(model)
+    compiled = compile_always(model)
     call(compiled, x, times=600)
     model.fast = False
     assert torch.allclose(call(compiled, x, times=300), torch.sin(x) + torch.cos(x))
@@ -132,7 +136,7 @@ def test_calls_that_run_eager_for_good_are_counted():
         (first,) = torch.autograd.grad((t**3).sum(), t, create_graph=True)
         return torch.autograd.grad(first.sum(), t)[0]
 
-    compiled = vesta.compile(penalty)
+    compiled = compile_always(penalty)
     leaf = x.clone().requires_grad_()
     with torch.enable_grad():
         assert torch.allclose(call(compiled, leaf), 6 * x)
@@ -145,7 +149,7 @@ def test_reset_and_errors_begin_anew():
     def f(t):
         return torch.linalg.cholesky(t)
 
-    compiled = vesta.compile(f)
+    compiled = compile_always(f)
     good = x @ x.T + torch.eye(4)
     call(compiled, good)
     with pytest.raises(torch.linalg.LinAlgError):
@@ -158,7 +162,7 @@ def test_reset_and_errors_begin_anew():
 
 
 def test_a_call_that_steps_aside_is_eager_under_every_stance():
-    compiled = vesta.compile(lambda t: torch.linalg.inv(t))
+    compiled = compile_always(lambda t: torch.linalg.inv(t))
     call(compiled, x)
     misses = report(compiled).misses
     for stance in ("force_eager", "fail_on_recompile", "eager_on_recompile"):

@@ -107,6 +107,21 @@ def test_variant_limit(entry: EntryPoint) -> None:
     assert len(variants()) == 1
 
 
+@of_option("recompile_share")
+def test_recompile_share(entry: EntryPoint) -> None:
+    """test_recompile_share.py in tests/capture has more. Dynamo itself decides about recompiles."""
+    compiled = entry(lambda x: x.sin() + 1, recompile_share=0, dynamic=False, cache=False)
+    try:
+        for size in (3, 4, 5):
+            torch.testing.assert_close(compiled(torch.ones(size)), torch.ones(size).sin() + 1)
+            if entry is not by_torch:
+                vesta._C.inject_fault("plan", "delay", 2.1)  # the second compile takes what is not counted
+    finally:
+        vesta._C.inject_fault("plan", "none")
+    put_off = [f for f in vesta.explain().fallbacks if "recompile_share" in f.reason]
+    assert bool(put_off) == (entry is not by_torch)
+
+
 @of_option("packed_weights")
 def test_packed_weights(entry: EntryPoint) -> None:
     if entry is directly:

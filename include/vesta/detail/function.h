@@ -7,6 +7,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -56,6 +57,7 @@ struct Interrupted {
 
 class VESTA_API Function {
  public:
+  struct Impl;
   // Runs the callable on `leaves` (tensors, then integers as SymInt) and flattens its results.
   using Program =
       std::function<void(const std::vector<c10::IValue>& leaves, Results& values, std::vector<c10::IValue>& constants)>;
@@ -75,10 +77,21 @@ class VESTA_API Function {
   // trace. Counts no call.
   Warmed warm(Call& call, const Program& program);
 
+  // Measures a call that runs eager because run() said so: recompiles are bounded by the time of calls.
+  class VESTA_API EagerRun {
+   public:
+    explicit EagerRun(const Function& function);
+    ~EagerRun();
+    EagerRun(const EagerRun&) = delete;
+
+   private:
+    Impl& impl_;
+    std::chrono::steady_clock::time_point begin_;
+  };
+
   FunctionReport report() const;
   void reset();  // forgets all variants and counts
 
-  struct Impl;
   static FunctionReport report_of(const Impl& impl);
 
  private:

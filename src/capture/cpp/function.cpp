@@ -16,9 +16,11 @@
 
 #include "base/check.h"
 #include "base/events.h"
+#include "base/stopwatch.h"
 #include "base/totals.h"
 #include "capture/cpp/function_variant.h"
 #include "capture/cpp/make_variant.h"
+#include "capture/entry/compile_account.h"
 #include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/entry/frame_events.h"
@@ -67,6 +69,8 @@ struct Function::Impl {
 
   std::atomic<std::shared_ptr<const FunctionVariantList>> variants{std::make_shared<const FunctionVariantList>()};
   totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
+  capture::CompileAccount account;
+  std::atomic<double> last_compile_ms{0};
 
   mutable std::mutex mutex;  // guards the members below and the order in which variants are published
   std::condition_variable compiled;
@@ -82,6 +86,8 @@ struct Function::Impl {
     std::shared_ptr<FunctionVariant> variant;
     CallId id;
     std::string why;  // the list of recompiles gets it
+    double waited_ms = 0;
+    bool again = false;  // it is not the function's first compile
   };
   std::vector<Pending> pending;
   std::map<CallId, std::pair<std::string, std::exception_ptr>> failed;  // such compiles that failed
@@ -152,6 +158,7 @@ struct Function::Impl {
         }
         // This process compiles again what its parent's threads were compiling.
         if (!p.variant->pending) {
+          account.compiled(std::max(0.0, p.variant->report.total_ms - p.waited_ms), p.again);
           publish_locked(std::move(p.variant), std::move(p.why));
           any = true;
         }
@@ -191,6 +198,7 @@ Function::Function(std::string name, Options options, std::vector<InputInfo> ten
   std::lock_guard lock(registry().mutex);
   impl_->info = {default_name(std::move(name)), std::move(options), std::move(tensors), std::move(integers),
                  events::new_id()};
+  if (!impl_->info.options.strict) impl_->account.set_share(impl_->info.options.recompile_share);
   auto& list = registry().functions;
   std::erase_if(list, [](const std::weak_ptr<Impl>& w) { return w.expired(); });
   list.push_back(impl_);
@@ -274,12 +282,21 @@ Way make(Function::Impl& impl, const Call& call, uint64_t context, const Functio
   const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
   if (std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty())
     return refused(std::move(full));
+  const bool again = !list->empty();
+  if (again && !waits) {
+    if (std::string too_long = impl.account.why_not(impl.last_compile_ms); !too_long.empty())
+      return {.eager = std::move(too_long)};
+  }
   capture::functions::FunctionInfo info = impl.info;
   if (waits) info.options.deadline_ms = -1, info.options.background = false;
+  const Stopwatch watch;
   const auto made_now = capture::functions::make_variant(info, call, key, context, *list, program);
+  impl.last_compile_ms = watch.milliseconds();
+  if (!waits) impl.account.compiled(impl.last_compile_ms, again);
   if (made_now->pending) {
     std::lock_guard lock(impl.mutex);
-    if (impl.generation == generation) impl.pending.push_back({made_now, {key, context}, std::move(why)});
+    if (impl.generation == generation)
+      impl.pending.push_back({made_now, {key, context}, std::move(why), impl.last_compile_ms, again});
     return {.eager = kInBackground, .pending = made_now->pending};
   }
   if (made_now->may_do_later && ++impl.late < kMostLateTraces) return refused(made_now->eager_reason, made_now->error);
@@ -320,8 +337,12 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   events::Span span(events::Type::Run, impl.info.name);
   if (events::Event* const e = span.event()) e->ids.segment = impl.info.id, e->ids.variant = variant->id;
   try {
+    const int64_t weight = impl.account.weight(impl.hits.value());
+    std::optional<Stopwatch> watch;
+    if (weight > 0) watch.emplace();
     variant->executable->run(in, results.values, given);
     trace::apply(variant->views, results.values);
+    if (watch) impl.account.ran(watch->milliseconds(), weight);
     return true;
   } catch (const runtime::FailedAfterWriting& e) {  // an eager call would write a second time
     std::rethrow_exception(e.cause);
@@ -358,6 +379,14 @@ Warmed Function::warm(Call& call, const Program& program) {
   return {.ready = true, .is_new = way.is_new || waited};
 }
 
+Function::EagerRun::EagerRun(const Function& function)
+    : impl_(*function.impl_), begin_(std::chrono::steady_clock::now()) {}
+
+Function::EagerRun::~EagerRun() {
+  const auto took = std::chrono::steady_clock::now() - begin_;
+  impl_.account.ran(std::chrono::duration<double, std::milli>(took).count(), 1);
+}
+
 FunctionReport Function::report() const { return report_of(*impl_); }
 
 FunctionReport Function::report_of(const Impl& impl) {
@@ -366,6 +395,7 @@ FunctionReport Function::report_of(const Impl& impl) {
   for (const auto& v : *list) {
     if (!v->eager_reason.empty()) continue;
     r.variants.push_back(v->report);
+    if (!v->failure.empty()) r.failures.push_back(v->failure);
     if (const int64_t bytes = v->executable->prepacked_bytes()) r.variants.back().packed_bytes = bytes;
     r.variants.back().graphs = v->executable->graphs();
   }
@@ -388,6 +418,7 @@ void Function::reset() {
   impl_->late = 0;
   impl_->pending.clear();
   impl_->failed.clear();
+  impl_->account.clear();
   impl_->hits.clear();
   impl_->misses.clear();
 }

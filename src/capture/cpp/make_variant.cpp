@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include "base/check.h"
@@ -174,11 +175,14 @@ struct Maker {
     std::string reason;
     std::exception_ptr error;  // Vesta's own; null for the program's
     bool may_do_later = false;
+    std::string failure;  // of Vesta, which is no refusal
     for (const bool with_symbols : {true, false}) {
       if (with_symbols && !symbolic) continue;
       if (!with_symbols) dynamic = empty_variant()->dynamic;
       try {
-        return trace_and_compile(dynamic);
+        auto v = trace_and_compile(dynamic);
+        v->failure = failure;
+        return v;
       } catch (const detail::Interrupted& interrupted) {
         std::rethrow_exception(interrupted.cause);
       } catch (const NeedsValue& e) {
@@ -202,11 +206,13 @@ struct Maker {
         reason = e.what();
         error = std::current_exception();
         log::warn_once(fmt::format("vesta: {}", e.what()));
+        failure = reason;
       } catch (const std::exception& e) {
         // Possibly the program's own error: the eager call raises it as it is.
         const std::string text = e.what();
         reason = "while tracing: " + text.substr(0, text.find('\n'));
         error = nullptr;
+        if (dynamic_cast<const std::bad_alloc*>(&e)) failure = reason;
       }
     }
     auto eager = eager_variant(reason, error);

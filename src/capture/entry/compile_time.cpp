@@ -21,10 +21,11 @@ CompileTime::Clock::time_point CompileTime::end(int64_t deadline_ms) const {
   return deadline_ms < 0 ? end : end - outermost->spent_;
 }
 
-void CompileTime::add_since(Clock::time_point begin) {
+double CompileTime::add_since(Clock::time_point begin) {
   const Clock::duration spent = Clock::now() - begin;
   outermost->spent_ += spent;
   totals::of(totals::Count::WaitedNanoseconds).add(std::chrono::nanoseconds(spent).count());
+  return std::chrono::duration<double, std::milli>(spent).count();
 }
 
 }  // namespace vesta::capture

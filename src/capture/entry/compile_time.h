@@ -19,8 +19,8 @@ class CompileTime {
 
   // Until when a compile that begins now may take, if one call may wait for so many milliseconds; negative: for ever.
   Clock::time_point end(int64_t deadline_ms) const;
-  // A compile began then and has ended.
-  void add_since(Clock::time_point begin);
+  // A compile began then and has ended. Returns the milliseconds that it took.
+  double add_since(Clock::time_point begin);
 
  private:
   Clock::duration spent_{};

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/compile_memory.h"
+#include "base/fault.h"
 #include "codegen/batch.h"
 #include "codegen/generator.h"
 #include "codegen/llvm/emitter.h"
@@ -137,6 +138,7 @@ std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, cons
   const auto code = [&](std::span<const Wanted> wanted, const Parallel& parallel, const auto& done) {
     parallel(wanted.size(), [&](size_t i) {
       if (options.cancel) options.cancel->check();
+      fault::reached("kernel");
       const KernelSpan span(wanted[i]);
       done(i, generate(*wanted[i].request, wanted[i].symbol, target, options));
     });

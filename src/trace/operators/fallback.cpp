@@ -7,6 +7,9 @@
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
+#include <stdexcept>
 
 #include "base/check.h"
 #include "base/fault.h"
@@ -295,6 +298,12 @@ void call(Recorder& r, const Operator& op, Stack& stack) {
   }
 }
 
+// Whether a failure is Vesta's. Others are the operator's, and eager raises them as well.
+static bool is_ours(const std::exception& e) {
+  return dynamic_cast<const Error*>(&e) || dynamic_cast<const std::bad_alloc*>(&e) ||
+         dynamic_cast<const std::logic_error*>(&e);
+}
+
 void fallback(const c10::OperatorHandle& handle, Stack* stack) {
   Recorder* r = Recorder::current();
   if (!r) VESTA_UNSUPPORTED("{} gets a traced tensor outside of its trace", handle.schema().name());
@@ -306,8 +315,8 @@ void fallback(const c10::OperatorHandle& handle, Stack* stack) {
       r->gradients->call(op, *stack);
     else
       call(*r, op, *stack);
-  } catch (const Error&) {
-    if (!r->failure) r->failure = std::current_exception();
+  } catch (const std::exception& e) {
+    if (is_ours(e) && !r->failure) r->failure = std::current_exception();
     throw;
   }
 }

@@ -115,9 +115,43 @@ TEST(Profit, CallsThatAreCountedInACounter) {
   EXPECT_EQ(tally.value(), 7);
 }
 
-TEST(Profit, OneSegmentIsNotMeasured) {
+TEST(Profit, OneGraphIsMeasuredAfterMoreCalls) {
   Calls calls;
-  EXPECT_EQ(calls.originals(5000, one_segment(), 200, 100), 0);
+  EXPECT_EQ(calls.originals(16, one_segment(), 200, 100), 0);
+  EXPECT_EQ(calls.originals(12, one_segment(), 200, 100), 6);
+  EXPECT_EQ(calls.originals(22, one_segment(), 200, 100), 22);
+}
+
+TEST(Profit, NearTheLimitOneGraphIsSettledWithin50Calls) {
+  for (const double compiled : {99.0, 101.0}) {
+    Calls calls;
+    calls.originals(49, one_segment(), compiled, 100);
+    EXPECT_EQ(calls.originals(900, one_segment(), compiled, 100), compiled > 100 ? 900 : 0);
+  }
+}
+
+TEST(Profit, OneUncompiledCallTellsThatALongOneGains) {
+  Calls calls;
+  EXPECT_EQ(calls.originals(16, one_segment(), 2'000, 4'000), 0);
+  EXPECT_EQ(calls.originals(5000, one_segment(), 2'000, 4'000), 1);
+  Calls longer;
+  EXPECT_EQ(longer.originals(32, one_segment(), 50'000, 100'000), 0);
+  EXPECT_EQ(longer.originals(5000, one_segment(), 50'000, 100'000), 1);
+  EXPECT_EQ(compare(samples(1, 2'000, 4'000)).faster, true);
+  EXPECT_FALSE(compare(samples(1, 2'000, 2'900)).faster.has_value());
+  EXPECT_FALSE(compare(samples(1, 20, 40)).faster.has_value());
+  EXPECT_FALSE(compare(samples(1, 4'000, 2'000)).faster.has_value());
+}
+
+// Eager's time is known from calls that ran before the compile in the background had ended.
+TEST(Profit, CallsWhileACompileIsPendingTellEagersTime) {
+  for (const double original : {100'000.0, 60'000.0}) {
+    Calls calls;
+    Gain gain;
+    gain.for_now = gain.passing = gain.pending = true;
+    EXPECT_EQ(calls.originals(3, gain, original, original), 0);
+    EXPECT_EQ(calls.originals(5000, one_segment(), 40'000, original), original > 80'000 ? 0 : 1);
+  }
 }
 
 TEST(Profit, FastCallsAreMeasuredAgainAfterACompileOnly) {

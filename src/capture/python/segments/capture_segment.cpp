@@ -149,6 +149,8 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
       break;
     }
     append(lost, warnings_without(r.warnings, lost));
+    if (r.site.reason.id == Break::TraceFailed && segment.failures.size() < Segment::kMostFailures)
+      segment.failures.insert(r.site.reason.text);
     if (attempts.after(std::move(r)) == Attempts::Next::LeaveToPython) break;
   }
   const BreakSite& site = attempts.site;

@@ -143,6 +143,7 @@ void Captured::reset() {
   profit.forget();
   eager_calls_.clear();
   recompiles.clear();
+  account.clear();
   for (totals::Tally* count : {&calls, &aside.calls, &hits, &misses}) count->clear();
 }
 
@@ -178,6 +179,7 @@ PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bo
                                              std::move(chosen));
   const Options& o = captured->options;
   if (!o.only_if_faster || fullgraph || o.strict) captured->profit.switch_off();
+  if (!fullgraph && !o.strict) captured->account.set_share(o.recompile_share);
   return new_captured_function(std::move(captured));
 }
 

@@ -18,6 +18,7 @@ CaptureReport Captured::report() const {
     out.where = user_line(key.first, key.second);
     out.offset = key.second;
     out.skipped = s.skipped.text;
+    out.failures.assign(s.failures.begin(), s.failures.end());
     if (!s.skipped.empty()) out.skipped_name = row(s.skipped.id).name;
     for (const auto& v : s.variants) {
       if (!v->watched.alive()) continue;

@@ -55,6 +55,13 @@ void log_for_torch(const std::string& function, const Variant& v, const CaptureR
 
 constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
 
+// Adds what a compile took in the background, after a call had waited for it.
+void account_for_rest(Captured& captured, Segment& s, Variant& v) {
+  const double rest = std::max(0.0, v.report.compiled->total_ms - std::exchange(v.waited_ms, -1));
+  captured.account.compiled(rest, true);
+  s.capture_ms += rest;
+}
+
 void count_gain(const Variant& v, Gain& gain) {
   gain.entered = true;
   ++gain.segments;
@@ -90,6 +97,7 @@ PyObject* SegmentedCall::leave_to_python(const Reason& why) {
 PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
   if (ready.not_compiled && !s.skipped.empty()) return leave_to_python(s.skipped);
   gain_->for_now |= ready.pending;
+  gain_->pending |= ready.pending;
   std::erase_if(s.variants, [](const auto& v) { return is_lost(v->graph); });  // the next call compiles again
   return ready.refused && captured_.options.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
                                                    : go_on_eagerly(ready.failed);
@@ -121,6 +129,8 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     gain_->compiled |= ready.compiled;
     if (holds) {
       if (!warm_up_) ++v->report.hits;
+      if (v->waited_ms >= 0 && v->report.compiled) [[unlikely]]
+        account_for_rest(captured_, s, *v);
       ready.variant = v;
       const auto at = std::find(s.variants.begin(), s.variants.end(), v);
       if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
@@ -172,7 +182,13 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
   const std::string full = why_no_more_variants(captured_.options, static_cast<int64_t>(s.variants.size()) + s.gone,
                                                 fmt::format("{}: it is {}", why.guard, why.now));
   if (!full.empty()) return left(leave_to_python(reason_for(Break::TooManyVariants, full)));
-  return add_variant(s, ready, why, passed || !s.variants.empty() || s.gone > 0);
+  const bool traced_before = passed || !s.variants.empty() || s.gone > 0 || s.held_back;
+  const std::string too_long = traced_before && !warm_up_ ? captured_.account.why_not(s.capture_ms) : std::string();
+  if (!too_long.empty()) {
+    s.held_back = true;
+    return left(go_on_eagerly(too_long));
+  }
+  return add_variant(s, ready, why, traced_before);
 }
 
 bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before) {
@@ -180,13 +196,16 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   const auto end = warm_up_ ? warm_up_->end : compile_time_.end(captured_.options.deadline_ms);
   const bool first = fresh_ && gain_->segments == 0;
   const SegmentCapture made = capture_segment(thread_, frame_, s, captured_, first, end, lost_);
-  compile_time_.add_since(begin);
+  s.capture_ms = compile_time_.add_since(begin);
+  if (!warm_up_) captured_.account.compiled(s.capture_ms, traced_before);
   gain_->compiled = true;
+  gain_->compile_ms += s.capture_ms;
   // The exception is the program's: it is no failure of Vesta's to find a graph.
   if (!made.raises.empty()) return left(go_on_eagerly(made.raises));
   if (!made.late.empty()) return left(leave_to_python(made.late));
   const std::shared_ptr<Variant>& v = made.variant;
   if (!v) return left(leave_to_python(s.skipped));
+  if (v->report.pending && traced_before && !warm_up_) v->waited_ms = s.capture_ms;
   if (captured_.fullgraph && v->epilogue.kind == Epilogue::Kind::Break && !v->passing) {
     refuse_break(v->stop, v->report.stop->where);
     return left(throw_at(thread_, frame_, position_));

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/fault.h"
 #include "base/stage_clock.h"
 #include "capture/python/epilogue/builder.h"
 #include "capture/python/gil/gil_hold.h"
@@ -154,6 +155,7 @@ class SegmentTrace {
       result_.site.where = {};
       return false;
     }
+    fault::reached("guards");
     outputs_ = builder.objects.outputs;
     alive_ = std::move(builder.objects.alive);
     finish(builder, entry_, *leave);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct Variant {
   // The next call traces again: it may get past the break that ends this variant, or torch may not repeat a warning.
   bool passing = false;
   std::vector<Warning> warnings;  // that eager gives in each call
+  double waited_ms = -1;  // for its compile, which went on in the background; negative: it has been accounted for
 };
 
 struct Segment {
@@ -59,11 +61,15 @@ struct Segment {
   int64_t gone = 0;                                // variants that were dropped because an object of theirs died
   ValueHistory history;
   static constexpr int kMostPassing = 4;
-  int passing = 0;              // how many variants were to be traced again at the next call
-  int late = 0;                 // how many traces were given up for lack of time or memory
-  std::vector<Warning> warned;  // by any trace
-  Reason skipped;               // if set, CPython runs the rest of the frame, for this reason
-  std::string apart;            // if set: why its parts are compiled apart (TraceSettings::apart)
+  int passing = 0;                 // how many variants were to be traced again at the next call
+  int late = 0;                    // how many traces were given up for lack of time or memory
+  std::vector<Warning> warned;     // by any trace
+  double capture_ms = 0;           // that the last capture took
+  bool held_back = false;          // a capture was put off, because recompiles take too long
+  std::set<std::string> failures;  // of Vesta's own in traces that came to nothing, at most kMostFailures
+  static constexpr size_t kMostFailures = 8;
+  Reason skipped;     // if set, CPython runs the rest of the frame, for this reason
+  std::string apart;  // if set: why its parts are compiled apart (TraceSettings::apart)
 };
 
 }  // namespace vesta::capture

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "base/fault.h"
 #include "base/stage_clock.h"
 #include "capture/python/package.h"
 #include "capture/python/tensors/tensors.h"
@@ -81,6 +82,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
 double make_differentiable(CompiledGraph& graph, std::span<PyObject* const> tensors,
                            const std::vector<int64_t>& integers) {
   const StageClock clock("aot_autograd");
+  fault::reached("gradients");
   const at::AutoGradMode on(true);  // the tape says where the program records no gradients
   py::list examples;
   for (PyObject* t : tensors) examples.append(py::reinterpret_borrow<py::object>(t));

@@ -94,6 +94,8 @@ uint64_t tensor_brief(PyObject* x) {
          uint64_t{plain} << 9 | magnitude << 16;
 }
 
+bool is_grad_mode_on() { return c10::GradMode::is_enabled(); }
+
 int64_t tensor_flags(PyObject* x) {
   const at::Tensor& t = THPVariable_Unpack(x);
   const bool grad = t.requires_grad();

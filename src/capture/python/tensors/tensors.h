@@ -58,6 +58,7 @@ bool are_strided(PyObject* tensor);  // its sizes and strides are plain numbers 
 int64_t tensor_flags(PyObject* tensor);
 // Its dtype, requires_grad and the magnitude of its size, as one word to compare.
 uint64_t tensor_brief(PyObject* tensor);
+bool is_grad_mode_on();  // of this thread
 
 // ---- while a graph is traced
 // The fake tensor for a real tensor, an input of the graph; a new reference, nullptr with an error set. `dynamic`: by

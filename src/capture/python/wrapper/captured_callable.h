@@ -5,10 +5,11 @@
 #include <string>
 
 #include "base/totals.h"
+#include "capture/entry/compile_account.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/object.h"
-#include "capture/python/wrapper/profit.h"
+#include "capture/python/wrapper/profit_by_look.h"
 #include "capture/python/wrapper/step_aside.h"
 #include "capture/python/wrapper/warm_up.h"
 
@@ -38,8 +39,9 @@ class CapturedCallable {
   totals::Tally* fallbacks_for(const std::string& reason) { return eager_calls_.counter(reason); }
 
   totals::Tally calls{totals::of(totals::Count::Calls)};
+  CompileAccount account;
   StepAside aside;
-  Profit profit;
+  ProfitByLook profit;
 
  protected:
   Object wrapped_;

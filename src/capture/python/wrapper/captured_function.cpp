@@ -57,18 +57,25 @@ const char* traced_elsewhere() {
   return is_fx_tracing() ? "torch.fx traces it" : nullptr;
 }
 
+CallArguments arguments_of(PyObject* const* args, size_t flags, PyObject* names) {
+  return {args, static_cast<size_t>(PyVectorcall_NARGS(flags)), names};
+}
+
 // A call that shows how long the original takes.
-PyObject* call_timed_original(CapturedCallable& c, PyObject* const* args, size_t flags, PyObject* names) {
+PyObject* call_timed_original(CapturedCallable& c, const ProfitByLook::Turn& turn, PyObject* const* args, size_t flags,
+                              PyObject* names) {
   const Stopwatch watch;
   PyObject* result = PyObject_Vectorcall(c.wrapped(), args, flags, names);
   if (!result) {
-    c.profit.drop(Profit::Run::Original);
+    c.profit.drop(turn);
     return nullptr;
   }
   ++c.aside.calls;
-  if (const std::optional<std::string> slow = c.profit.learn_original(1e3 * watch.milliseconds())) {
+  const double ms = watch.milliseconds();
+  c.account.ran(ms, 1);
+  if (const std::optional<std::string> slow = c.profit.learn_original(turn, 1e3 * ms)) {
     c.fall_back(*slow);
-    c.profit.count_in(c.fallbacks_for(*slow));
+    c.profit.count_in(turn, c.fallbacks_for(*slow));
   }
   return result;
 }
@@ -87,11 +94,12 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     c.fall_back("torch.compiler.set_stance forces eager mode");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
-  const Profit::Run run = c.profit.next();
-  if (run == Profit::Run::Original) return call_timed_original(c, args, flags, names);
-  const size_t count = PyVectorcall_NARGS(flags);
+  const CallArguments given = arguments_of(args, flags, names);
+  const ProfitByLook::Turn turn = c.profit.next(given);
+  if (turn.run == Profit::Run::Original) return call_timed_original(c, turn, args, flags, names);
+  const int64_t weight = c.account.weight(c.calls.value());
   std::optional<Stopwatch> watch;
-  if (run == Profit::Run::Compiled) watch.emplace();
+  if (weight > 0 || turn.run == Profit::Run::Compiled) watch.emplace();
   Gain gain;
   PyObject* result = nullptr;
   {
@@ -100,20 +108,24 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     result = PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   if (!result) {
-    c.profit.drop(run);
+    c.profit.drop(turn);
     c.aside.forget();
     return nullptr;
   }
-  c.profit.learn(run, gain, watch ? 1e3 * watch->milliseconds() : 0);
-  c.aside.learn(gain, args, count, names, c.fallbacks_for(gain.fallback));
+  const double ms = watch ? watch->milliseconds() : 0;
+  if (weight > 0) c.account.ran(ms - gain.compile_ms, weight);
+  c.profit.learn(turn, given, gain, 1e3 * ms);
+  c.aside.learn(gain, given, c.fallbacks_for(gain.fallback));
   return result;
 }
 
-bool steps_aside(CapturedCallable& c, PyObject* const* args, size_t flags, PyObject* names) {
-  if (c.profit.keeps_original())
+bool steps_aside(CapturedCallable& c, const CallArguments& call) {
+  if (const std::optional<double> us = c.profit.keeps_original(call)) {
     ++c.aside.calls;
-  else if (!c.aside.wants(args, PyVectorcall_NARGS(flags), names))
+    c.account.ran(*us / 1e3, 1);
+  } else if (!c.aside.wants(call)) {
     return false;
+  }
   ++c.calls;
   return true;
 }
@@ -125,7 +137,8 @@ PyObject* call_wrapped(const CapturedCallable& c, PyObject* const* args, size_t 
 
 // Stepping aside comes first: with a tracer, a mode or a stance, the original would be called as well.
 PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
-  if (steps_aside(of(self), args, flags, names) || is_tracing()) return call_wrapped(of(self), args, flags, names);
+  if (steps_aside(of(self), arguments_of(args, flags, names)) || is_tracing())
+    return call_wrapped(of(self), args, flags, names);
   return call_compiled(self, args, flags, names, traced_elsewhere());
 }
 
@@ -162,7 +175,7 @@ PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
     if (!keywords || PyDict_GET_SIZE(keywords) == 0) {
       PyObject* const* items = reinterpret_cast<PyTupleObject*>(args)->ob_item;
       const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
-      if (!reason && steps_aside(of(held.get()), items, count, nullptr))
+      if (!reason && steps_aside(of(held.get()), {items, count, nullptr}))
         return call_wrapped(of(held.get()), items, count, nullptr);
       return call_compiled(held.get(), items, count, nullptr, reason);
     }

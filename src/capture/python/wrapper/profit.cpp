@@ -9,10 +9,6 @@
 namespace vesta::capture {
 namespace {
 
-// A measurement begins after Profit::needed_ suspicious calls once the last kCalmCalls calls have compiled nothing, and
-// at the latest after kMostFurtherCalls more.
-constexpr int kCalmCalls = 4, kMostFurtherCalls = 24, kMostNeeded = 4'096;
-constexpr int kMostRestarts = 3;
 constexpr size_t kLeastSamples = 5, kMostSamples = 15;
 // A call of this many microseconds is long enough to be measured by fewer samples.
 constexpr double kLongCall = 200'000;
@@ -38,14 +34,17 @@ std::string duration(double us) {
                     : fmt::format("{:.3g} s", us / 1e6);
 }
 
-bool is_suspicious(const Gain& gain) { return gain.passing || gain.segments != 1; }
-
 }  // namespace
 
 Comparison compare(const Samples& s) {
   const size_t n = std::min(s.compiled.size(), s.original.size());
-  if (n < kSamplesOfLongCalls) return {};
+  if (n == 0) return {};
   Comparison out{s.recompiles ? mean(s.compiled) : median(s.compiled), median(s.original), std::nullopt};
+  if (!s.recompiles && out.compiled_us >= kTellingCall && out.original_us >= kClearly * out.compiled_us) {
+    out.faster = true;
+    return out;
+  }
+  if (n < kSamplesOfLongCalls) return out;
   if (n < kLeastSamples && out.compiled_us + out.original_us < 2 * kLongCall) return out;
   const double limit = (s.trains ? kSlowerWithGradients : kSlower) * out.original_us;
   const double margin = n < kMostSamples ? kMargin : 0;
@@ -77,25 +76,22 @@ void Profit::begin_measuring(bool recompiles) {
   samples_.recompiles = recompiles;
 }
 
-void Profit::watch(const Gain& gain) {
-  is_settled_ = is_settled_ && !gain.compiled;
-  if (is_settled_) return;
-  suspicious_ = std::max(0, suspicious_ + (is_suspicious(gain) ? 1 : -1));
-  calm_ = gain.compiled ? 0 : calm_ + 1;
-  if (suspicious_ < needed_) return;
-  const bool goes_on_compiling = suspicious_ >= needed_ + kMostFurtherCalls || restarts_ > kMostRestarts;
-  if (calm_ >= kCalmCalls || goes_on_compiling) begin_measuring(goes_on_compiling);
-}
-
 void Profit::learn(Run run, const Gain& gain, double us) {
   drop(run);
-  if (state_ == State::Off || gain.for_now) return;
+  if (state_ == State::Off) return;
+  if (gain.for_now) {
+    if (gain.pending && gain.segments == 0 && !gain.compiled) when_.ran_before_compile(us);
+    return;
+  }
   if (gain.on_gpu) return switch_off();
-  if (state_ == State::Watches) return watch(gain);
+  if (state_ == State::Watches) {
+    const MeasureWhen::Answer answer = when_.after(gain, us);
+    if (answer != MeasureWhen::Answer::NotNow) begin_measuring(answer == MeasureWhen::Answer::NowWithCompiles);
+    return;
+  }
   if (run == Run::NotTimed || state_ != State::Measures) return;
   if (gain.compiled && !samples_.recompiles) {
-    ++restarts_;
-    calm_ = 0;
+    when_.given_up();
     state_ = State::Watches;
     return;
   }
@@ -109,17 +105,16 @@ std::optional<std::string> Profit::learn_original(double us) {
   samples_.original.push_back(us);
   const Comparison found = compare(samples_);
   if (!found.faster) return std::nullopt;
-  suspicious_ = calm_ = restarts_ = 0;
+  when_.ended(*found.faster);
   if (*found.faster) {
     state_ = State::Watches;
-    is_settled_ = true;
-    needed_ = std::min(2 * needed_, kMostNeeded);
     next_keep_ = 0;
     return std::nullopt;
   }
   state_ = State::KeepsOriginal;
   next_keep_ = next_keep_ ? std::min(2 * next_keep_, kLongestKeep) : kFirstKeep;
   until_measured_ = next_keep_;
+  original_us_ = found.original_us;
   counter_ = nullptr;
   return fmt::format("its calls took {} compiled and {} uncompiled", duration(found.compiled_us),
                      duration(found.original_us));

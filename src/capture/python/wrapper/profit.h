@@ -1,7 +1,7 @@
-// Measures whether compiled calls of a function are faster than the original. Guards, graph breaks and recompiles can
-// cost more than graphs save. If they do, calls run the original, until the next measurement is due. Only calls that
-// look expensive are measured: those with several segments, with a part that ran eager, or with a compile. Times of
-// calls that use a GPU tell nothing, because the GPU runs after them, so such functions are never measured.
+// Measures whether compiled calls are faster than the original. Guards, graph breaks and recompiles can cost more than
+// graphs save, and a graph can be slower than ATen. If so, calls run the original until the next measurement is due.
+// What a measurement costs is bounded: it begins after a number of calls, and one uncompiled call ends it if that takes
+// much longer. Times of calls that use a GPU tell nothing, because the GPU runs after them, so they are never measured.
 // The GIL guards every member.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/totals.h"
-#include "capture/python/wrapper/step_aside.h"
+#include "capture/python/wrapper/measure_when.h"
 
 namespace vesta::capture {
 
@@ -28,16 +28,17 @@ struct Comparison {
 };
 Comparison compare(const Samples& samples);
 
+// Calls that are measured together.
 class Profit {
  public:
-  enum class Run { NotTimed, Compiled, Original };
+  enum class Run : uint8_t { NotTimed, Compiled, Original };
 
   // Nothing is measured any more, and calls run compiled code.
   void switch_off() { state_ = State::Off; }
   void forget();
   // Says how the next call runs. The caller reports a timed call by learn(), learn_original() or drop().
   Run next();
-  // After a compiled call. `us` counts if the call was timed.
+  // After a compiled call. `us`: 0 if it was not timed.
   void learn(Run run, const Gain& gain, double us);
   // After a timed call of the original. Returns the reason, for people, if calls run the original from now on.
   std::optional<std::string> learn_original(double us);
@@ -50,22 +51,24 @@ class Profit {
     if (state_ != State::KeepsOriginal) return false;
     return count_original();
   }
+  // As in MeasureWhen.
+  void count_calm() { when_.count_calm(); }
+  void count_compile() { when_.count_compile(); }
+  bool is_off() const { return state_ == State::Off; }
+  // next() and keeps_original() may say something else than that calls run compiled code.
+  bool is_active() const { return state_ == State::Measures || state_ == State::KeepsOriginal; }
+  double original_us() const { return original_us_; }  // of a call, while calls run the original
 
  private:
-  static constexpr int kFirstSuspicious = 8;
   enum class State : uint8_t { Off, Watches, Measures, KeepsOriginal };
   bool count_original();
-  void watch(const Gain& gain);
   void begin_measuring(bool recompiles);
 
   State state_ = State::Watches;
-  bool is_timing_ = false;   // a timed call runs: further ones, nested or of other threads, are not timed
-  bool is_settled_ = false;  // compiled calls were found fast enough, and nothing was compiled since
-  int needed_ = kFirstSuspicious;
-  int suspicious_ = 0;  // suspicious calls, less the others
-  int calm_ = 0;        // calls since the last one that compiled
-  int restarts_ = 0;    // measurements given up because a call compiled
+  bool is_timing_ = false;  // a timed call runs: further ones, nested or of other threads, are not timed
   int64_t next_keep_ = 0, until_measured_ = 0;
+  double original_us_ = 0;
+  MeasureWhen when_;
   totals::Tally* counter_ = nullptr;
   Samples samples_;
 };
