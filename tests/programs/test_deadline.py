@@ -310,8 +310,8 @@ def test_gradients_that_fail(error: Exception, monkeypatch: pytest.MonkeyPatch) 
     training = Training(deadline_ms=-1)
     for _ in range(3):
         training.check()
-    (skipped,) = _captured(training.compiled).skipped
-    assert skipped.name == "compile-failed" and "in AOTAutograd" in skipped.reason
+    skipped = _captured(training.compiled).skipped  # the function, or the parts that are compiled apart after it
+    assert skipped and all(s.name == "compile-failed" and "in AOTAutograd" in s.reason for s in skipped)
 
 
 @pytest.mark.usefixtures("_autograd_is_imported")
