@@ -188,7 +188,7 @@ def products_of_few_rows_are_kernels() -> None:
             (33, 4096, 2048),
             (64, 4096, 1024),
             (100, 2056, 328),
-            (128, 4096, 4096),
+            (128, 8192, 4096),
             (128, 8192, 14336),
         ):
             _check_few_rows(dtype, rows, columns, inner)
