@@ -17,7 +17,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three
     eighths for plans, a half for code generation. A compile that does not fit waits for others. One that is too large
     alone is given up: the functions that it calls are compiled apart, or its calls run eager, and
-    :func:`vesta.explain` says how much would be enough. The bytes are upper estimates. -1: a quarter of the memory that the process may use. AOTAutograd and NVRTC are not counted.
+    :func:`vesta.explain` says how much would be enough. The bytes are upper estimates. -1: a quarter of the memory
+    that the process may use. AOTAutograd and NVRTC are not counted.
     Without this option, ``VESTA_COMPILE_MEMORY`` in the environment.
 ``background`` (bool; False)
     True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.
