@@ -119,6 +119,11 @@ CaptureBreak break_report(const Variant& v, const BreakSite& site, PyCodeObject*
   return b;
 }
 
+// For vesta.explain, where another trace of the segment succeeds.
+void note_failure(Segment& segment, const std::string& why) {
+  if (segment.failures.size() < Segment::kMostFailures) segment.failures.insert(why);
+}
+
 // Whether a segment whose graph failed has parts to compile apart. `frames`: of Python functions that its trace
 // entered.
 bool has_parts(const Segment& segment, int frames, const Captured& captured) {
@@ -128,10 +133,12 @@ bool has_parts(const Segment& segment, int frames, const Captured& captured) {
 }  // namespace
 
 void after_failed_compile(Segment& segment, const Variant& failed, const Captured& captured, const std::string& why) {
-  if (has_parts(segment, failed.frames, captured))
+  if (has_parts(segment, failed.frames, captured)) {
+    note_failure(segment, why);
     segment.apart = why;
-  else
+  } else {
     segment.skipped = reason_for(Break::CompileFailed, why);
+  }
 }
 
 SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Captured& captured, bool first,
@@ -149,8 +156,7 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
       break;
     }
     append(lost, warnings_without(r.warnings, lost));
-    if (r.site.reason.id == Break::TraceFailed && segment.failures.size() < Segment::kMostFailures)
-      segment.failures.insert(r.site.reason.text);
+    if (r.site.reason.id == Break::TraceFailed) note_failure(segment, r.site.reason.text);
     if (attempts.after(std::move(r)) == Attempts::Next::LeaveToPython) break;
   }
   const BreakSite& site = attempts.site;
