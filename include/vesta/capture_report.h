@@ -53,8 +53,8 @@ struct StepInfo {
   std::string dtype;             // of the first result of a call into ATen: "f32"
   std::string source;            // the line of a call into ATen, where it is known
   std::vector<int32_t> after;    // the earlier steps, by index, whose results it reads
-  int64_t bytes = 0;             // moved: by a kernel as the planner estimates it, by a call into ATen its tensors; 0:
-                                 // not known
+  int64_t bytes = 0;             // that it reads and writes: of a kernel as the planner estimates them, of a call into
+                                 // ATen those of its tensors; 0: not known
   int64_t flops = 0;  // of a product, convolution or attention, two for a multiplication and an addition; 0: not known
   double estimated_us = 0;   // of a kernel, likewise
   int64_t arena_bytes = -1;  // of the arena in use at this step; -1: it depends on the sizes of the call

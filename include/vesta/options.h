@@ -29,7 +29,7 @@ struct VESTA_API Options {
   int64_t deadline_ms = 10'000;
   // How many bytes all compiles of the process may take together, by estimates; -1: a quarter of the memory that the
   // process may use. A compile that does not fit waits for others. One that is too large alone is given up: its calls
-  // run eager, and the reason names what would be enough.
+  // run eager, in Python the functions that it calls are compiled apart, and the reason names what would be enough.
   int64_t compile_memory = -1;
   // No call waits for a compile that has a graph: it runs eager until the compile has ended in the background.
   bool background = false;

@@ -15,6 +15,7 @@ import torch
 import vesta
 from vesta import _C
 from vesta.bisect import bisect_file
+from vesta.byte_text import byte_text
 from vesta.errors import Error, UserError
 from vesta.events import read_events
 from vesta.misses import Difference
@@ -33,13 +34,6 @@ def size(text: str) -> int:
     if unit not in UNITS or count < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size; write for example 4096, 64k, 100M or 1.5G")
     return int(count * UNITS[unit])
-
-
-def readable(count: int) -> str:
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= unit:
-            return f"{count / unit:.1f} {name}"
-    return f"{count} B"
 
 
 def folder_of(options: argparse.Namespace) -> str:
@@ -69,8 +63,8 @@ def stats(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def show_stats(told: dict[str, Any]) -> None:
     print(told["folder"])
     for kind in ("artifacts", "kernels"):
-        print(f"  {kind:<10} {told[kind]['entries']:>6}  {readable(told[kind]['bytes']):>10}")
-    print(f"  {'total':<10} {'':>6}  {readable(told['bytes']):>10} of {readable(told['most_bytes'])}")
+        print(f"  {kind:<10} {told[kind]['entries']:>6}  {byte_text(told[kind]['bytes']):>10}")
+    print(f"  {'total':<10} {'':>6}  {byte_text(told['bytes']):>10} of {byte_text(told['most_bytes'])}")
     if told["used_last"] is not None:
         day = [time.strftime("%Y-%m-%d %H:%M", time.localtime(told[k])) for k in ("used_first", "used_last")]
         print(f"  last used between {day[0]} and {day[1]}")
@@ -84,7 +78,7 @@ def entries(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def show_entries(told: dict[str, Any]) -> None:
     for e in told["artifacts"]:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(e["used"]))
-        print(f"{e['entry']}  {readable(e['bytes']):>10}  {used}")
+        print(f"{e['entry']}  {byte_text(e['bytes']):>10}  {used}")
 
 
 def verify(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -113,7 +107,7 @@ def clear(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def show_deleted(told: dict[str, Any]) -> None:
-    print(f"{told['folder']}: {readable(told['deleted_bytes'])} deleted")
+    print(f"{told['folder']}: {byte_text(told['deleted_bytes'])} deleted")
 
 
 def why_miss(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -163,7 +157,7 @@ def env(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def show_env(told: dict[str, Any]) -> None:
     for name, value in told.items():
         if name == "caches":
-            value = ", ".join(readable(b) for b in value)
+            value = ", ".join(byte_text(b) for b in value)
         print(f"{name:<13} {'none' if value is None else value}")
 
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from vesta import _C
+from vesta.byte_text import byte_text
 from vesta.compile import arguments_like, compile
 from vesta.eager import innermost
 from vesta.errors import UserError
@@ -60,15 +61,15 @@ class Estimate:
         if self.eager:
             return f"no estimate: the call runs eager: {self.eager}"
         rows = [
-            ("peak memory", shown(self.peak_bytes)),
-            ("  parameters", shown(self.parameter_bytes)),
-            ("  arguments", shown(self.input_bytes)),
-            ("  results", shown(self.output_bytes)),
-            ("  arena", shown(self.arena_bytes)),
-            ("  packed weights", shown(self.packed_bytes)),
+            ("peak memory", byte_text(self.peak_bytes)),
+            ("  parameters", byte_text(self.parameter_bytes)),
+            ("  arguments", byte_text(self.input_bytes)),
+            ("  results", byte_text(self.output_bytes)),
+            ("  arena", byte_text(self.arena_bytes)),
+            ("  packed weights", byte_text(self.packed_bytes)),
             ("a call", f"{self.call_us / 1e3:.3f} ms"),
             ("  steps", f"{several(self.kernels, 'kernel')}, {several(self.calls, 'call')} into ATen"),
-            ("  moved", shown(self.bytes_moved)),
+            ("  moved", byte_text(self.bytes_moved)),
             ("  computed", f"{self.flops / 1e9:.3f} GFLOP in products"),
             ("compile", f"{self.compile_ms:.0f} ms"),
         ]
@@ -192,11 +193,3 @@ def without_memory(t: torch.Tensor) -> torch.Tensor:
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
     memory = torch.frombuffer(pages, dtype=torch.uint8).untyped_storage()
     return torch.empty(0, dtype=t.dtype).set_(memory, 0, t.shape, t.stride())
-
-
-def shown(n: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n < 1024:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.2f} {unit}"
-        n /= 1024
-    return f"{n:.2f} TiB"

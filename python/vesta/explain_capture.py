@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from vesta import _C
+from vesta.byte_text import byte_text
 from vesta.errors import UserError, documentation_of
 from vesta.misses import Miss, miss_of
 
@@ -323,10 +324,6 @@ def section(heading: str, entries: Sequence[Iterable[str]]) -> Iterator[str]:
             yield from (f"  {line}" for line in lines)
 
 
-def size(n: int) -> str:
-    return f"{n / 2**20:.1f} MiB" if n >= 2**20 else f"{n / 2**10:.0f} KiB"
-
-
 def graph_lines(number: int, g: Graph) -> Iterator[str]:
     yield f"Graph {number}, {several(g.hits, 'hit')}"
     yield f"  from  {at(g.where)}".rstrip()
@@ -346,7 +343,7 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen{why}"
         if g.compiled.plan_memory:
             took = {"graph": g.compiled.graph_memory, "plan": g.compiled.plan_memory, "LLVM": g.compiled.kernel_memory}
-            yield "  memory of the compile: " + ", ".join(f"{what} {size(n)}" for what, n in took.items())
+            yield "  memory of the compile: " + ", ".join(f"{what} {byte_text(n)}" for what, n in took.items())
         if g.compiled.tuning:
             yield f"  tuning: {g.compiled.tuning}"
         if g.compiled.graphs:

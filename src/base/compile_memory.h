@@ -24,7 +24,7 @@ int64_t compile_budget(int64_t option);
 
 // Whether the graphs of the process fit into their part of a budget.
 bool graphs_fit(int64_t budget);
-// Why a trace is given up otherwise: "needs more memory ...".
+// Why they do not fit: "2.0 MiB, of which graphs may take 256.0 KiB".
 std::string why_graphs_do_not_fit(int64_t budget);
 
 // A piece of work takes more than its part of the budget.
@@ -49,7 +49,7 @@ class CompileMemory {
   struct Account;
   static Account& account(Part part);
   const Part part_;
-  Account* const account_;  // a forked child begins a new one
+  Account* const account_;  // a forked child makes a new one
   totals::KeptBytes kept_;
   int64_t bytes_ = 0;
 };

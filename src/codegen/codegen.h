@@ -32,10 +32,10 @@ struct Generated {
   int64_t memory = 0;  // an estimate of what it took, in bytes
 };
 
-// Compiles distinct kernels (by text) in parallel, each once per process. As many run side by side as fit into the
-// memory that CompileOptions allow. Equal text gives the same object while it has
-// an owner, and equal bytes in every process and on every machine. Throws InternalError, Unsupported if no
-// generator serves the target, and OverBudget (base/compile_memory.h) for a kernel that takes too much memory.
+// Compiles distinct kernels (by text) in parallel, each once per process; as many side by side as the memory of the
+// options allows. Equal text gives the same object while it has an owner, and equal bytes in every process and on every
+// machine. Throws InternalError, Unsupported if no generator serves the target, and OverBudget
+// (base/compile_memory.h) for a kernel that takes too much memory.
 struct Request {
   std::string text;  // of a loops::Kernel, as print() gives it
   std::string name;  // for dumps: "k3_add_gelu"

@@ -6,15 +6,10 @@
 #include <set>
 
 #include "artifact/uses.h"
+#include "base/byte_text.h"
 
 namespace vesta::program {
 namespace {
-
-std::string bytes_text(int64_t n) {
-  if (n >= 1 << 20) return fmt::format("{:.1f} MiB", static_cast<double>(n) / (1 << 20));
-  if (n >= 1 << 10) return fmt::format("{:.1f} KiB", static_cast<double>(n) / (1 << 10));
-  return fmt::format("{} B", n);
-}
 
 std::string size_text(const artifact::Size& s) {
   if (s.is_constant()) return std::to_string(s.steps.at(0).value);
@@ -108,8 +103,8 @@ std::string print(const Program& p) {
   std::string out = signature(p) + "\n";
   int64_t inside = 0, outside = 0;
   for (const Storage& s : p.storages) (s.at >= 0 ? inside : outside) += s.bytes;
-  out += fmt::format("{} weights, {} in the file", p.weights.size(), bytes_text(inside));
-  if (outside > 0) out += fmt::format(", {} in other files or given at load time", bytes_text(outside));
+  out += fmt::format("{} weights, {} in the file", p.weights.size(), byte_text(inside));
+  if (outside > 0) out += fmt::format(", {} in other files or given at load time", byte_text(outside));
   std::set<std::string> gpus;
   for (const Weight& w : p.weights)
     if (w.device.type != DeviceType::CPU) gpus.insert(to_string(w.device));
@@ -118,7 +113,7 @@ std::string print(const Program& p) {
     const Variant& v = p.variants[i];
     const artifact::About& about = v.artifact.about;
     out += fmt::format("\nvariant {}: {} kernels ({} of code), {} calls into ATen; {}, torch {}\n", i,
-                       about.kernels.size(), bytes_text(code_bytes(v)), about.ops_extern, v.origin.target.cpu,
+                       about.kernels.size(), byte_text(code_bytes(v)), about.ops_extern, v.origin.target.cpu,
                        v.origin.torch);
     for (size_t k = 0; k < v.inputs.size(); ++k)
       if (v.inputs[k].place >= 0)

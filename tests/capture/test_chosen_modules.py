@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 
 import vesta
+from tests.programs.threads import in_threads
 from vesta import _C
 from vesta.errors import UserError
 
@@ -198,22 +198,13 @@ def test_threads_capture_their_own_frames() -> None:
     compiled = _compiled(model, only=["second"])
     x = torch.randn(4, 8)
     expected = model(x)
-    failed: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            with torch.no_grad():
-                for _ in range(50):
-                    torch.testing.assert_close(compiled(x), expected)
-        except BaseException as e:
-            failed.append(e)
+    def work(_: int) -> None:
+        with torch.no_grad():
+            for _call in range(50):
+                torch.testing.assert_close(compiled(x), expected)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failed
+    in_threads(4, work)
     assert vesta.explain(compiled).explanation.captures[0].calls == 200
 
 

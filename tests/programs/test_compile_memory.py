@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 
 import vesta
 from tests import processes
+from tests.programs.threads import in_threads
 from vesta import _C
 
 MIB = 1 << 20
@@ -109,11 +109,7 @@ def test_compiles_of_several_threads_share_the_memory() -> None:
     _C.inject_fault("assemble", "delay", 0.05)
     vesta.reset_stats()
     try:
-        threads = [threading.Thread(target=c, args=(x,)) for c in compiled]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(len(compiled), lambda n: compiled[n](x))
         assert vesta.wait(timeout=60)
     finally:
         _C.inject_fault("assemble", "none")

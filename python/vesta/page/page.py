@@ -10,11 +10,12 @@ import torch
 
 import vesta
 from vesta import _C
+from vesta.byte_text import byte_text
 from vesta.explain_capture import Break, Captured, Graph, Line, several
 from vesta.page.bars import call_bars, compile_bars, event_bars, stage_bars
 from vesta.page.markup import Markup, join, tag
 from vesta.page.measured import MeasuredCall
-from vesta.page.steps import TimedStep, draw_steps, microseconds, size, timed_steps
+from vesta.page.steps import TimedStep, draw_steps, microseconds, timed_steps
 from vesta.page.style import STYLE
 from vesta.page.time_line import draw_time_line
 
@@ -192,7 +193,7 @@ def step_drawing(steps: Sequence[TimedStep]) -> Iterator[Markup]:
             ", ".join(s.step.ops) or s.step.source,
             Number(microseconds(s.us) if s.us is not None else ""),
             Number(f"{100 * s.us / total:.1f} %" if s.us is not None and total else ""),
-            Number(size(s.step.bytes) if s.step.bytes else ""),
+            Number(byte_text(s.step.bytes) if s.step.bytes else ""),
         )
         for s in by_time[:MOST_STEPS_LISTED]
     ]
@@ -205,7 +206,7 @@ def other_graphs(explanation: Explanation) -> Iterator[Markup]:
     for f in explanation.functions:
         for i, v in enumerate(f.variants):
             rows = [
-                (k.name, ", ".join(k.ops), Number(microseconds(k.estimated_us)), Number(size(k.bytes)))
+                (k.name, ", ".join(k.ops), Number(microseconds(k.estimated_us)), Number(byte_text(k.bytes)))
                 for k in sorted(v.kernels, key=lambda k: -k.estimated_us)[:MOST_STEPS_LISTED]
             ]
             headings = ("kernel", "operators", Number("estimated"), Number("bytes moved"))
@@ -292,10 +293,10 @@ def memory_section(explanation: Explanation) -> Iterator[Markup]:
     rows = [
         (
             f"graph {i}, from {g.where}",
-            Number(size(g.compiled.arena_bytes)),
-            Number(size(g.compiled.early_arena_bytes)),
-            Number(size(g.compiled.packed_bytes)),
-            Number(size(g.compiled.code_bytes)),
+            Number(byte_text(g.compiled.arena_bytes)),
+            Number(byte_text(g.compiled.early_arena_bytes)),
+            Number(byte_text(g.compiled.packed_bytes)),
+            Number(byte_text(g.compiled.code_bytes)),
         )
         for i, g in enumerate(explanation.graphs, 1)
         if g.compiled
@@ -311,7 +312,7 @@ def memory_section(explanation: Explanation) -> Iterator[Markup]:
         ("machine code", now.code_bytes),
     ]
     yield tag(
-        "p", "The whole process holds ", ", ".join(f"{size(n)} of {what}" for what, n in held), ".", class_="note"
+        "p", "The whole process holds ", ", ".join(f"{byte_text(n)} of {what}" for what, n in held), ".", class_="note"
     )
 
 
@@ -332,7 +333,7 @@ def live_bytes(g: Graph) -> Markup:
         role="img",
         aria_label="Bytes in use by step",
     )
-    what = f"The arena of the graph from {g.where} by step: {size(most)} in use at the most."
+    what = f"The arena of the graph from {g.where} by step: {byte_text(most)} in use at the most."
     return join(tag("p", what, class_="note"), drawing)
 
 

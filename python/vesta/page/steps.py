@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from vesta import _C
+from vesta.byte_text import byte_text
 from vesta.explain_capture import Graph
 from vesta.page.markup import Markup, tag
 from vesta.page.measured import MeasuredCall, Range
 
-__all__ = ["TimedStep", "draw_steps", "microseconds", "size", "timed_steps"]
+__all__ = ["TimedStep", "draw_steps", "microseconds", "timed_steps"]
 
 MOST_DRAWN = 1500
 WIDTH, HEIGHT, GAP_X, GAP_Y = 232, 24, 16, 20
@@ -108,7 +109,7 @@ def box(timed: TimedStep, at: tuple[int, int], total: float, longest: float) -> 
     if us is not None:
         lines.append(f"{took}, {share} of the steps{'' if timed.measured else ' (estimated)'}")
     if s.bytes:
-        lines.append(f"{size(s.bytes)} moved (estimated)")
+        lines.append(f"{byte_text(s.bytes)} moved (estimated)")
     style = f"--heat:{heat}%"
     return tag(
         "g",
@@ -124,11 +125,3 @@ def microseconds(us: float) -> str:
     if us < 1e3:
         return f"{us:.1f} µs"
     return f"{us / 1e3:.2f} ms" if us < 1e6 else f"{us / 1e6:.2f} s"
-
-
-def size(n: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if n < 1024:
-            return f"{n:.0f} {unit}" if unit == "B" or n >= 100 else f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.2f} GiB"

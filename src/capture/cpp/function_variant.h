@@ -31,7 +31,7 @@ struct FunctionVariant {
   std::shared_ptr<pipeline::Background> pending;          // the compile, until take_compiled() has its result
   std::string eager_reason;                               // not empty: such calls run eager
   bool may_do_later = false;                              // an eager variant: for lack of time or memory
-  std::string failure;        // Vesta's own, with symbolic sizes: it is compiled without them
+  std::string failure;        // an error of Vesta's own with symbolic sizes; the variant has none
   std::exception_ptr error;   // what strict mode rethrows for an eager variant; null if the program itself raised
   bool in_grad_mode = false;  // an operator was recorded while gradient mode was on: no input may require a gradient
   std::vector<trace::ViewRelation> views;

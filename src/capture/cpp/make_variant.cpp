@@ -175,7 +175,7 @@ struct Maker {
     std::string reason;
     std::exception_ptr error;  // Vesta's own; null for the program's
     bool may_do_later = false;
-    std::string failure;  // of Vesta, which is no refusal
+    std::string failure;  // an error of Vesta's own, not a refusal
     for (const bool with_symbols : {true, false}) {
       if (with_symbols && !symbolic) continue;
       if (!with_symbols) dynamic = empty_variant()->dynamic;

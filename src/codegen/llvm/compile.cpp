@@ -67,7 +67,8 @@ class KernelMemory {
 };
 
 // A module with one function from one kernel, ready for code generation. Adds expressions to the kernel's context,
-// which must belong to this thread. A thread that waits for memory holds the IR alone, a tenth of what it waits for.
+// which must belong to this thread. While a thread waits for memory, it holds only the IR, about a
+// tenth of what it waits for.
 std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::string& symbol, const Target& target,
                                            llvm::LLVMContext& context, llvm::TargetMachine& machine,
                                            KernelMemory& memory) {

@@ -50,7 +50,8 @@ struct Variant {
   // The next call traces again: it may get past the break that ends this variant, or torch may not repeat a warning.
   bool passing = false;
   std::vector<Warning> warnings;  // that eager gives in each call
-  double waited_ms = -1;  // for its compile, which went on in the background; negative: it has been accounted for
+  // How long a call waited for its compile before that went on in the background; negative: the account has all of it.
+  double waited_ms = -1;
 };
 
 struct Segment {
