@@ -69,6 +69,8 @@ int64_t usable_memory() {
 
 int64_t compile_budget(int64_t option) { return option >= 0 ? option : usable_memory() / 4; }
 
+int64_t generator_memory(int64_t budget) { return part_of(budget, kGenerators); }
+
 bool graphs_fit(int64_t budget) { return totals::bytes(totals::Memory::Graphs) <= part_of(budget, kGraphs); }
 
 std::string why_graphs_do_not_fit(int64_t budget) {

@@ -22,6 +22,9 @@ int64_t usable_memory();
 // In bytes. `option`: Options::compile_memory; -1: a quarter of usable_memory().
 int64_t compile_budget(int64_t option);
 
+// What generators may take of a budget, in bytes.
+int64_t generator_memory(int64_t budget);
+
 // Whether the graphs of the process fit into their part of a budget.
 bool graphs_fit(int64_t budget);
 // Why they do not fit: "2.0 MiB, of which graphs may take 256.0 KiB".

@@ -1,7 +1,7 @@
 """Tests on a GPU; the last table that it printed is docs/cuda-results.md.
 
-python -m tests.cuda                    programs, traps, samples of operators, models, random programs; the programs
-                                        again under compute-sanitizer's memcheck and racecheck
+python -m tests.cuda                    programs, traps, samples of operators, models, random programs, faults; the
+                                        programs again under compute-sanitizer's memcheck and racecheck
 python -m tests.cuda --only programs    one part
 python -m tests.cuda --write FILE       also writes the results as a page
 """
@@ -22,6 +22,7 @@ import torch
 
 from tests.cuda import (
     deadlines,  # noqa: F401 (more traps)
+    faults,
     models,
     operators,
     prepacked,  # noqa: F401
@@ -35,7 +36,7 @@ from tests.cuda import (
     two_gpus,  # noqa: F401
 )
 
-PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random", *sanitized.TOOLS)
+PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random", "faults", *sanitized.TOOLS)
 
 
 def run_programs() -> tuple[int, list[str]]:
@@ -104,6 +105,13 @@ def run_models(kind: str, items: list[str], jobs: int, limit_s: float, notes: li
     return count, [f.splitlines()[0] for f in failures]
 
 
+def run_faults(places: int, jobs: int, limit_s: float) -> tuple[int, list[str]]:
+    count, failures, reached = faults.run(places, jobs, limit_s)
+    for line in [*failures, *reached]:
+        print("  " + line.replace("\n", "\n    "), flush=True)
+    return count, [f.splitlines()[0] for f in failures]
+
+
 def run_sanitized(tool: str, limit_s: float, notes: list[str]) -> tuple[int, list[str]]:
     count, failures = sanitized.run(tool, limit_s, notes)
     for f in failures:
@@ -118,6 +126,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=2, help="of each operator and dtype")
     parser.add_argument("--models", type=int, default=45, metavar="N", help="models of the zoo")
     parser.add_argument("--random", type=int, default=500, metavar="N", help="random programs")
+    parser.add_argument("--faults", type=int, default=200, metavar="N", help="places of faults")
     parser.add_argument(
         "--limit", type=float, default=400.0, metavar="S", help="seconds for a process of models or under a sanitizer"
     )
@@ -140,6 +149,7 @@ def main() -> int:
             "random", [str(i) for i in range(options.random)], options.jobs, options.limit, notes
         ),
     }
+    parts["faults"] = lambda: run_faults(options.faults, options.jobs, options.limit)
     for tool in sanitized.TOOLS:
         parts[tool] = functools.partial(run_sanitized, tool, options.limit, notes)
     page = [

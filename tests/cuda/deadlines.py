@@ -1,4 +1,4 @@
-"""Compiles that go on in the background: more of traps.TRAPS."""
+"""Compiles that take long or much memory: more of traps.TRAPS."""
 
 from __future__ import annotations
 
@@ -131,3 +131,28 @@ def threads_and_streams_go_on_while_a_compile_runs() -> None:
     _in_threads(4, work)
     assert vesta.wait(timeout=60)
     _in_threads(4, work)
+
+
+@trap
+def a_compile_of_too_much_memory_runs_eager() -> None:
+    """Whether it is the graph, the plan or a kernel for which the memory is too small."""
+    import vesta
+
+    def chain(x: torch.Tensor, n: int) -> torch.Tensor:
+        for i in range(n):
+            x = (x * (1.0 + i)).sin()
+        return x
+
+    x = torch.randn(4096, device="cuda")
+    for n, mib, what in ((400, 2, "of which graphs may take"), (100, 2, "the plan of"), (30, 24, "the kernel")):
+        options = {"compile_memory": mib << 20, "cache": False}
+        compiled = vesta.compile(chain, options=options)
+        for _ in range(3):
+            assert torch.equal(compiled(x, n), chain(x, n))
+        (captured,) = vesta.explain(compiled).explanation.captures
+        said = [f.reason for f in captured.fallbacks] + [s.reason for s in captured.skipped]
+        assert any("compile_memory" in reason and what in reason for reason in said), (what, said)
+    compiled = vesta.compile(chain, options={"compile_memory": 1 << 30, "cache": False})
+    _equal(compiled(x, 30), chain(x, 30))
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    assert graph.compiled is not None and graph.compiled.kernels

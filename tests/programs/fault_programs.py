@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import vesta
 from tests.programs.generate import generate
@@ -37,8 +38,15 @@ def maker(function: Callable[[float], Instance]) -> Callable[[float], Instance]:
     return function
 
 
+def on_device(given: Any) -> Any:
+    """Tensors on PyTorch's default device, as those that programs make are."""
+    to = torch.get_default_device()
+    return pytree.tree_map(lambda x: x.to(to) if isinstance(x, torch.Tensor) else x, given)
+
+
 def matrix(n: int, rows: int = 4, columns: int = 8) -> torch.Tensor:
-    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(n))
+    generator = torch.Generator("cpu").manual_seed(n)
+    return on_device(torch.randn(rows, columns, generator=generator, device="cpu"))
 
 
 @maker
@@ -243,7 +251,7 @@ def hostile(name: str) -> Instance:
 
     def run(f: Any, n: int) -> Any:
         random.seed(n)
-        return f(*row.arguments(n))
+        return f(*on_device(row.arguments(n)))
 
     return Instance(row.program, run, has_number=False)
 
@@ -253,10 +261,10 @@ def generated(seed: int) -> Instance:
     given: list[Any] = []
 
     def run(f: Any, n: int) -> Any:
-        given[:] = inputs(seed + n)
+        given[:] = on_device(inputs(seed + n))
         return f(*given)
 
-    return Instance(program, run, given, has_number=False, given=lambda n: inputs(seed + n))
+    return Instance(program, run, given, has_number=False, given=lambda n: on_device(inputs(seed + n)))
 
 
 def zoo(name: str) -> Instance:
@@ -264,5 +272,13 @@ def zoo(name: str) -> Instance:
 
     torch.manual_seed(0)
     row = ZOO[name]
-    module = row.build()
-    return Instance(module, lambda f, n: f(**row.inputs(n, row.lengths[0])), module, has_number=False)
+    with torch.device("cpu"):
+        module = row.build()
+    module.to(torch.get_default_device())
+
+    def run(f: Any, n: int) -> Any:
+        with torch.device("cpu"):
+            given = row.inputs(n, row.lengths[0])
+        return f(**on_device(given))
+
+    return Instance(module, run, module, has_number=False)

@@ -3,9 +3,10 @@ the fault.
 
     python -m tests.programs.faults --count 1000 --seed 1
     python -m tests.programs.faults --only 17 --seed 1          the place of number 17 alone, with what it reached
+    python -m tests.programs.faults --device cuda               programs on a GPU
 
-A place is one of those that a program's first calls reach: an operator that is traced, a pass, a stage, a kernel, a run
-(src/base/fault.h). A fault throws, has no memory or takes time.
+A place is one of those that a program's first calls reach: an operator that is traced, a pass, a stage, a kernel, a
+run, on a GPU a call that is recorded (src/base/fault.h). A fault throws, has no memory or takes time.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def beyond_the_rule(program: Any, given: list[torch.Tensor], theirs: Any, ours: 
 def unseen(kind: str, stage: str) -> str:
     """What explain() does not say of a fault. Time that a run takes is none of Vesta's, and that of a trace which came
     to nothing is in stats()."""
-    if kind == "delay" and stage in ("run", "results"):
+    if kind == "delay" and stage in ("run", "results", "record", "capture"):
         return ""
     text = str(vesta.explain())
     explained = vesta.explain()
@@ -199,15 +200,18 @@ def trial(number: int, seed: int) -> tuple[str, str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_grad_enabled(False)
     torch.set_num_threads(1)
+    if arguments.device != "cpu":
+        torch.set_default_device(arguments.device)
     stages: Counter[str] = Counter()
     failures = 0
     first, count = (arguments.only, 1) if arguments.only is not None else (arguments.first, arguments.count)

@@ -10,8 +10,11 @@
 #include <map>
 #include <mutex>
 
+#include "base/compile_memory.h"
+#include "base/fault.h"
 #include "codegen/batch.h"
 #include "codegen/cuda/jit_link.h"
+#include "codegen/cuda/memory.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/ptx.h"
 #include "codegen/cuda/source.h"
@@ -35,11 +38,16 @@ int architecture(const Target& t) {
 
 // NVRTC compiles a few programs of many kernels each. While it parses a text, for about 10 ms however short the text,
 // its threads wait for one another; while it optimises, they do not. Each kernel's part of a program's PTX is then made
-// machine code in a thread of its own.
+// machine code in a thread of its own. A thread holds memory of the budget while NVRTC works for it, and waits for no
+// other thread meanwhile.
 class ToCode {
  public:
   ToCode(const Target& target, const CompileOptions& options)
-      : nvrtc_(loaded()), dump_dir_(options.dump_dir), cancel_(options.cancel), arch_(architecture(target)) {
+      : nvrtc_(loaded()),
+        dump_dir_(options.dump_dir),
+        cancel_(options.cancel),
+        budget_(compile_budget(options.memory)),
+        arch_(architecture(target)) {
     const std::vector<int> known = nvrtc_.architectures();
     binary_ = std::find(known.begin(), known.end(), arch_) != known.end();
     // For a GPU that NVRTC does not know, the driver compiles the PTX.
@@ -51,14 +59,18 @@ class ToCode {
            const std::function<void(size_t, Generated)>& done) const {
     std::vector<std::string> sources, names;
     std::vector<char> multiplies;
+    std::vector<int64_t> memory;
     for (const Wanted& w : wanted) {
       const auto kernel = loops::parse_kernel(w.request->text);
+      memory.push_back(nvrtc_memory(*kernel));
+      CompileMemory(CompileMemory::Part::Generators).require(memory.back(), budget_, "the kernel " + w.request->name);
       sources.push_back(cuda_source(*kernel, w.symbol));
       names.push_back(w.symbol);
       multiplies.push_back(kernel->product.rows > 0);
     }
     // Parsing all programs then takes about as long as optimising one of them.
-    const auto programs = static_cast<size_t>(std::sqrt(2.0 * static_cast<double>(wanted.size())));
+    auto programs = static_cast<size_t>(std::sqrt(2.0 * static_cast<double>(wanted.size())));
+    while (programs < wanted.size() && !all_fit(memory, programs)) ++programs;
     std::vector<std::promise<std::vector<std::string>>> ptx(programs);
     std::vector<std::shared_future<std::vector<std::string>>> parts;
     for (auto& p : ptx) parts.push_back(p.get_future().share());
@@ -67,6 +79,8 @@ class ToCode {
       if (n < programs) {
         try {
           if (cancel_) cancel_->check();
+          CompileMemory held(CompileMemory::Part::Generators);
+          held.take(of_program(memory, n, programs), budget_, "a program of kernels", cancel_);
           ptx[n].set_value(program(sources, names, n, programs));
         } catch (...) {
           ptx[n].set_exception(std::current_exception());
@@ -75,11 +89,14 @@ class ToCode {
       }
       if (cancel_) cancel_->check();
       const size_t i = n - programs;
+      fault::reached("kernel");
       const KernelSpan span(wanted[i]);
       const std::string& part = parts[i % programs].get()[i / programs];
+      CompileMemory held(CompileMemory::Part::Generators);
+      held.take(memory[i], budget_, "the kernel " + wanted[i].request->name, cancel_);
       const std::string cubin = binary_ ? machine_code(part, sources[i], names[i], multiplies[i]) : std::string();
       if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], cubin, part);
-      done(i, {machine::write_cuda_code(binary_ ? arch_ : 0, virtual_ >= kFirstThatWaits, cubin, part)});
+      done(i, {machine::write_cuda_code(binary_ ? arch_ : 0, virtual_ >= kFirstThatWaits, cubin, part), memory[i]});
     });
   }
 
@@ -87,6 +104,18 @@ class ToCode {
   static const Nvrtc& loaded() {
     load_toolchain();
     return *Nvrtc::get();
+  }
+
+  // What the n-th program takes, in bytes.
+  static int64_t of_program(const std::vector<int64_t>& memory, size_t n, size_t programs) {
+    int64_t bytes = 0;
+    for (size_t i = n; i < memory.size(); i += programs) bytes += memory[i];
+    return bytes;
+  }
+  bool all_fit(const std::vector<int64_t>& memory, size_t programs) const {
+    for (size_t n = 0; n < programs; ++n)
+      if (of_program(memory, n, programs) > generator_memory(budget_)) return false;
+    return true;
   }
 
   // The PTX of each kernel in the n-th program, which has every `programs`-th kernel.
@@ -125,6 +154,7 @@ class ToCode {
   const JitLink* link_;
   const std::string& dump_dir_;
   const CancelToken* cancel_;
+  const int64_t budget_;
   int arch_, virtual_;
   bool binary_;
 };

@@ -6,6 +6,7 @@
 
 #include "artifact/uses.h"
 #include "base/check.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/memory_plan.h"
 #include "base/stopwatch.h"
@@ -31,6 +32,7 @@ class Recorder {
         prepared_ms_(watch_.milliseconds()) {}
 
   void run() {
+    fault::reached("record");
     const TorchCuda& torch = *torch_cuda();
     void* const user = recording_.stream().stream();
     const auto log =
@@ -95,6 +97,7 @@ class Recorder {
       runner.capture(g.begin, g.end, [&](int finished) {
         if (!std::holds_alternative<artifact::Launch>(what_.artifact.steps[static_cast<size_t>(finished)]))
           calls_ms_ += of_step.milliseconds();
+        fault::reached("capture");
         done(finished);
         step = finished + 1;
         of_step = Stopwatch();
