@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,9 @@ def run(count: int, jobs: int, limit_s: float) -> tuple[int, list[str], list[str
         lines = done.stdout.strip().splitlines()
         if not lines or " failures:" not in lines[-1]:
             last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-            return [*lines, f"{places}: {last}"], []
-        return lines[:-1], lines[-1:]
+            return ["\n".join([f"{places}: {last}", *lines])], []
+        wrong = re.split(r"\n(?=\d+: )", "\n".join(lines[:-1])) if lines[1:] else []
+        return wrong, lines[-1:]
 
     with ThreadPoolExecutor(jobs) as pool:
         results = list(pool.map(one, range(0, count, A_CHILD)))

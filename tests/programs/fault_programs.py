@@ -38,15 +38,16 @@ def maker(function: Callable[[float], Instance]) -> Callable[[float], Instance]:
     return function
 
 
-def on_device(given: Any) -> Any:
-    """Tensors on PyTorch's default device, as those that programs make are."""
+def on_device(make: Callable[[], Any]) -> Any:
+    """Arguments that are made on the CPU, on PyTorch's default device, where those that programs make are."""
+    with torch.device("cpu"):
+        given = make()
     to = torch.get_default_device()
     return pytree.tree_map(lambda x: x.to(to) if isinstance(x, torch.Tensor) else x, given)
 
 
 def matrix(n: int, rows: int = 4, columns: int = 8) -> torch.Tensor:
-    generator = torch.Generator("cpu").manual_seed(n)
-    return on_device(torch.randn(rows, columns, generator=generator, device="cpu"))
+    return on_device(lambda: torch.randn(rows, columns, generator=torch.Generator().manual_seed(n)))
 
 
 @maker
@@ -251,20 +252,21 @@ def hostile(name: str) -> Instance:
 
     def run(f: Any, n: int) -> Any:
         random.seed(n)
-        return f(*on_device(row.arguments(n)))
+        return f(*on_device(lambda: row.arguments(n)))
 
     return Instance(row.program, run, has_number=False)
 
 
 def generated(seed: int) -> Instance:
-    inputs, program = generate(seed).load()
+    with torch.device("cpu"):
+        inputs, program = generate(seed).load()
     given: list[Any] = []
 
     def run(f: Any, n: int) -> Any:
-        given[:] = on_device(inputs(seed + n))
+        given[:] = on_device(lambda: inputs(seed + n))
         return f(*given)
 
-    return Instance(program, run, given, has_number=False, given=lambda n: on_device(inputs(seed + n)))
+    return Instance(program, run, given, has_number=False, given=lambda n: on_device(lambda: inputs(seed + n)))
 
 
 def zoo(name: str) -> Instance:
@@ -275,10 +277,6 @@ def zoo(name: str) -> Instance:
     with torch.device("cpu"):
         module = row.build()
     module.to(torch.get_default_device())
-
-    def run(f: Any, n: int) -> Any:
-        with torch.device("cpu"):
-            given = row.inputs(n, row.lengths[0])
-        return f(**on_device(given))
-
-    return Instance(module, run, module, has_number=False)
+    return Instance(
+        module, lambda f, n: f(**on_device(lambda: row.inputs(n, row.lengths[0]))), module, has_number=False
+    )

@@ -92,6 +92,22 @@ def test_a_failed_trace_is_shown_though_another_one_serves(no_faults: None, kind
     assert "compiled without symbolic sizes" in str(flat.report())
 
 
+def test_a_failed_trace_with_a_symbol_is_shown(no_faults: None) -> None:
+    """Under a function mode, PyTorch's own Python code gets the symbol, and the operator's error ends it."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.softmax(0) + x.shape[0]
+
+    x = torch.randn(4, 3)
+    with torch.device("cpu"):
+        compiled = vesta.compile(f, dynamic=True)
+        _C.inject_fault_at(2, "throw")
+        torch.testing.assert_close(compiled(x), f(x))
+    assert _C.stages_reached()[2] == "operator:aten::add"
+    captured = vesta.explain(compiled).explanation.captures[0]
+    assert [s.reason for s in captured.failures] == ["a fault was injected into the stage operator:aten::add"]
+
+
 def test_differences_are_seen() -> None:
     """The comparison of results and states fails where it should."""
     assert difference(([1, 2],), ([1, 2],)) == ""

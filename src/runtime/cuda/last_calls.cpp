@@ -62,7 +62,7 @@ std::unique_ptr<machine::DeviceGraph> LastCalls::capture(c10::function_ref<void(
   const machine::RelaxedThread relaxed;
   machine::CaptureStream* capture = nullptr;
   try {
-    capture = &on_.capture_stream();
+    capture = &on_.capture_stream(true);
     const c10::StreamGuard on(torch.stream(capture->native(), on_.device().index()));
     const ServedBy nothing(std::make_shared<NoMemory>());
     capture->begin();

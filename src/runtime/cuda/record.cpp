@@ -28,7 +28,7 @@ class Recorder {
         sizes_(sizes),
         in_(recording.with_copies(in)),
         recording_(recording),
-        capture_(recording.stream().capture_stream()),
+        capture_(recording.stream().capture_stream(calls_operators(what.artifact))),
         prepared_ms_(watch_.milliseconds()) {}
 
   void run() {
@@ -173,6 +173,12 @@ class Recorder {
 };
 
 }  // namespace
+
+bool calls_operators(const artifact::Artifact& artifact) {
+  return std::any_of(artifact.steps.begin(), artifact.steps.end(), [](const artifact::Step& s) {
+    return std::holds_alternative<artifact::Extern>(s) || std::holds_alternative<artifact::Call>(s);
+  });
+}
 
 std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GraphPlan plan,
                                   const std::set<int>& copied, ReplayStream& on) {

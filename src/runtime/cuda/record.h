@@ -26,6 +26,9 @@ struct RecordedProgram {
   std::span<const at::Tensor> prepacked;  // by buffer; empty: there are none
 };
 
+// Whether steps are calls of operators, which may need libraries' workspaces.
+bool calls_operators(const artifact::Artifact& artifact);
+
 // Captures twice: the first capture finds what extern calls allocate. Nothing runs on the GPU. The calling thread has
 // entered `on`, its current stream, and has run the program before, so that libraries have made what they make once.
 // Throws StepRefused, c10::OutOfMemoryError, machine::OutOfMemory, or InternalError.

@@ -35,6 +35,13 @@ Registry& registry() {
   return *r;
 }
 
+void make_workspaces(ReplayStream& on) {
+  try {
+    on.make_workspaces();
+  } catch (const c10::OutOfMemoryError&) {  // the call itself finds out what fits
+  }
+}
+
 std::string operator_of(const artifact::Step& step) {
   const auto* const call = std::get_if<artifact::Extern>(&step);
   return call ? call->op : std::holds_alternative<artifact::Launch>(step) ? "a kernel" : "a region";
@@ -45,7 +52,10 @@ std::string operator_of(const artifact::Step& step) {
 Recordings::Recordings(const artifact::Artifact& artifact, const BoundProgram& program,
                        std::span<const std::unique_ptr<Executable>> entries, c10::Device device,
                        const GraphOptions& options)
-    : what_{artifact, program, entries, {}}, device_(device), options_(options) {
+    : what_{artifact, program, entries, {}},
+      device_(device),
+      options_(options),
+      calls_operators_(calls_operators(artifact)) {
   if (!options.on) refuse("the option cuda_graphs is off");
   std::string why;
   if (!refused_ && !torch_cuda(&why)) refuse(why);
@@ -77,6 +87,7 @@ Recordings::Run Recordings::find(void* stream, Sizes& sizes, const CallInputs& i
   last_use_ = ++registry().uses;
   std::shared_ptr<Recording> found;
   try {
+    if (calls_operators_) make_workspaces(on);
     found = use(kind_of(on, sizes.now().symbols), sizes, in, prepacked);
   } catch (const std::exception& e) {
     refuse(e.what());

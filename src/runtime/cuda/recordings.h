@@ -88,6 +88,7 @@ class Recordings {
   const RecordedProgram what_;
   const c10::Device device_;
   const GraphOptions options_;
+  const bool calls_operators_;
   std::atomic<bool> refused_{false};
   std::atomic<int64_t> last_use_{0};
   mutable std::mutex mutex_;  // protects all members below

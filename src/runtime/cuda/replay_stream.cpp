@@ -4,6 +4,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -29,34 +30,53 @@ ReplayStream::Streams& ReplayStream::streams() {
 
 // Memory of libraries' workspaces. PyTorch keeps workspaces by stream and frees them now and then (when one of its own
 // graphs is destroyed, or on request). Recorded graphs continue to use them, so their memory stays and serves the next
-// workspace on this stream.
-class ReplayStream::Workspaces final : public AllocationSource {
+// workspace. The graphs run on the stream, after what the libraries do there, so the stream to capture on gets the same
+// memory as the stream itself.
+class ReplayStream::Workspaces {
  public:
+  enum Of : uint8_t { ThisStream, CaptureStream };
   Workspaces(c10::Device device, void* stream)
       : stream_(stream), held_(totals::Memory::CudaGraphs, name_of(device, stream)) {}
-  void* take(size_t bytes) override {
-    const std::lock_guard lock(mutex_);
-    for (Block& b : blocks_) {
-      if (b.used || b.bytes < bytes || b.bytes > 2 * bytes) continue;
-      b.used = true;
-      return b.memory;
-    }
-    blocks_.push_back({torch_cuda()->allocate(bytes, stream_), bytes, true});
-    held_.set(bytes_ += static_cast<int64_t>(bytes));
-    return blocks_.back().memory;
-  }
-  void give_back(void* block) noexcept override {
-    const std::lock_guard lock(mutex_);
-    for (Block& b : blocks_)
-      if (b.memory == block) b.used = false;
+
+  // Serves workspaces of one of the two streams.
+  static std::shared_ptr<AllocationSource> source(std::shared_ptr<Workspaces> of, Of stream) {
+    class Source final : public AllocationSource {
+     public:
+      Source(std::shared_ptr<Workspaces> of, Of stream) : of_(std::move(of)), stream_(stream) {}
+      void* take(size_t bytes) override { return of_->take(bytes, stream_); }
+      void give_back(void* block) noexcept override { of_->give_back(block, stream_); }
+
+     private:
+      const std::shared_ptr<Workspaces> of_;
+      const Of stream_;
+    };
+    return std::make_shared<Source>(std::move(of), stream);
   }
 
  private:
   struct Block {
     void* memory = nullptr;
     size_t bytes = 0;
-    bool used = false;
+    std::array<bool, 2> used{};  // by Of
   };
+  void* take(size_t bytes, Of stream) {
+    const std::lock_guard lock(mutex_);
+    for (Block& b : blocks_) {
+      if (b.used[stream] || b.bytes < bytes || b.bytes > 2 * bytes) continue;
+      b.used[stream] = true;
+      return b.memory;
+    }
+    Block& made = blocks_.emplace_back(Block{torch_cuda()->allocate(bytes, stream_), bytes, {}});
+    made.used[stream] = true;
+    held_.set(bytes_ += static_cast<int64_t>(bytes));
+    return made.memory;
+  }
+  void give_back(void* block, Of stream) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (Block& b : blocks_)
+      if (b.memory == block) b.used[stream] = false;
+  }
+
   void* const stream_;
   std::mutex mutex_;
   std::vector<Block> blocks_;
@@ -75,6 +95,9 @@ int64_t RecordedMemory::held() { return totals::bytes(totals::Memory::CudaGraphs
 void* current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
 }
+
+ReplayStream::ReplayStream(c10::Device device, void* stream)
+    : device_(device), stream_(stream), workspaces_(std::make_shared<Workspaces>(device, stream)) {}
 
 ReplayStream& ReplayStream::of(c10::Device device, void* stream) {
   Streams& s = streams();
@@ -115,15 +138,22 @@ std::shared_ptr<RecordedMemory> ReplayStream::early_arena(int64_t bytes) {
   return early_;
 }
 
-machine::CaptureStream& ReplayStream::capture_stream() {
-  if (!capture_) {
-    capture_ = machine::make_capture_stream();
-    workspaces_ = std::make_shared<Workspaces>(device_, stream_);
-  }
-  // No kernel may run in the workspaces now, because a graph may be using them.
-  const c10::StreamGuard on(torch_cuda()->stream(capture_->native(), device_.index()));
-  const ServedBy served(workspaces_);
+void ReplayStream::make_workspaces() {
+  if (made_workspaces_) return;
+  made_workspaces_ = true;
+  const c10::StreamGuard on(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  const ServedBy served(Workspaces::source(workspaces_, Workspaces::ThisStream));
   torch_cuda()->make_workspaces();
+}
+
+machine::CaptureStream& ReplayStream::capture_stream(bool calls_libraries) {
+  if (!capture_) capture_ = machine::make_capture_stream();
+  if (calls_libraries) {
+    // No kernel may run in the workspaces now, because a graph may be using them.
+    const c10::StreamGuard on(torch_cuda()->stream(capture_->native(), device_.index()));
+    const ServedBy served(Workspaces::source(workspaces_, Workspaces::CaptureStream));
+    torch_cuda()->make_workspaces();
+  }
   return *capture_;
 }
 

@@ -50,21 +50,26 @@ class ReplayStream {
   // Memory of at least this size, which the graphs on the stream share. An owner keeps the memory that it got.
   std::shared_ptr<RecordedMemory> arena(int64_t bytes);
   std::shared_ptr<RecordedMemory> early_arena(int64_t bytes);
-  // The stream to capture on. What libraries keep for it and the calling thread exists and is in our memory.
-  machine::CaptureStream& capture_stream();
+  // Makes what libraries keep for this stream and the calling thread, in our memory, unless it exists. For the first
+  // run of a program that calls libraries: its recording then uses the same memory. Throws c10::OutOfMemoryError.
+  void make_workspaces();
+  // The stream to capture on. `calls_libraries`: what they keep for it and the calling thread exists and is in our
+  // memory.
+  machine::CaptureStream& capture_stream(bool calls_libraries);
   // Frees memory that no graph uses.
   void trim();
   // Trims every stream that no thread has entered.
   static void trim_all();
 
  private:
-  ReplayStream(c10::Device device, void* stream) : device_(device), stream_(stream) {}
+  ReplayStream(c10::Device device, void* stream);
   class Workspaces;
   struct Streams;
   static Streams& streams();
   const c10::Device device_;
   void* const stream_;
-  std::shared_ptr<Workspaces> workspaces_;
+  const std::shared_ptr<Workspaces> workspaces_;
+  bool made_workspaces_ = false;
   std::atomic<bool> entered_{false};
   std::shared_ptr<RecordedMemory> arena_, early_;
   std::unique_ptr<machine::CaptureStream> capture_;

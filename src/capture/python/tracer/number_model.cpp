@@ -114,6 +114,10 @@ PyObject* NumberModel::specialize(PyObject* x) {
 
 void NumberModel::note_failure(PyObject* x) {
   if (t_.ended() || !is_symbolic(x) || PyErr_ExceptionMatches(PyExc_StopIteration)) return;
+  if (Reason failure = trace_failure(); !failure.empty()) {  // the number is not to blame
+    t_.graph_break(std::move(failure));
+    return;
+  }
   const int source = symbol_source(x);
   if (source < 0 || !t_.settings.history) {
     t_.graph_break(Break::SymbolicNumber);

@@ -86,8 +86,11 @@ PyObject* TracerScope::receive(PyThreadState* t, Frame* f, int throwflag) {
   if (!throwflag && is_fresh(f) && !tracer_.trace.functions.enter(f)) {
     const HookOff plainly;
     PyObject* found = evaluate_untraced(t, f, 0);
-    // No error of the program's: it knows of no symbols.
-    if (!found && !tracer_.trace.ended()) tracer_.trace.graph_break(Break::SymbolicNumber);
+    // No error of the program's: an operator could not be traced, or the function knows of no symbols.
+    if (!found && !tracer_.trace.ended()) {
+      Reason failure = trace_failure();
+      tracer_.trace.graph_break(failure.empty() ? reason_for(Break::SymbolicNumber) : std::move(failure));
+    }
     return found;
   }
   // A generator with an exception thrown into it may end here, and its weak references with it.
