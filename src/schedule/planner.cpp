@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <climits>
+#include <functional>
 #include <queue>
+#include <unordered_set>
+#include <utility>
 
 #include "base/check.h"
 #include "schedule/kernel_schedule.h"
@@ -236,25 +239,34 @@ void Planner::build_kernels() {
   }
 }
 
-// Program order, by the last node of each group, where dependencies allow it.
+// Program order, by the last node of each group, where dependencies allow it. A kernel that reads nothing but
+// parameters comes right before its first reader, because its results take memory from then on and its operands always
+// do.
 std::vector<int> Planner::order() const {
   size_t n = fusion_.groups.size();
-  std::vector<int> missing(n, 0), out;
-  std::vector<std::vector<int>> users(n);
+  std::vector<int> missing(n, 0), in_order, out;
+  std::vector<std::vector<int>> before(n), users(n);
+  std::vector<char> from_parameters(n, 0), placed(n, 0);
+  std::unordered_set<const Value*> parameters;
+  for (const graph::Input& i : graph_.inputs)
+    if (i.kind == graph::InputKind::Parameter) parameters.insert(i.value);
   for (size_t g = 0; g < n; ++g) {
     const FusionGroup& group = fusion_.groups[g];
     if (!group.alive) continue;
-    std::vector<int> before;
+    from_parameters[g] = group.fusable && !group.replaces_input;
     for (int i : group.nodes) {
       for (const Read& r : fusion_.nodes[i].reads) {
-        if (r.node < 0) continue;
+        if (r.node < 0) {
+          from_parameters[g] = from_parameters[g] && parameters.contains(r.base);
+          continue;
+        }
         int p = fusion_.nodes[r.node].group;
         if (p == static_cast<int>(g) || p < 0) continue;
-        if (std::find(before.begin(), before.end(), p) == before.end()) before.push_back(p);
+        if (std::find(before[g].begin(), before[g].end(), p) == before[g].end()) before[g].push_back(p);
       }
     }
-    missing[g] = static_cast<int>(before.size());
-    for (int p : before) users[p].push_back(static_cast<int>(g));
+    missing[g] = static_cast<int>(before[g].size());
+    for (int p : before[g]) users[p].push_back(static_cast<int>(g));
   }
   using Item = std::pair<int, int>;
   std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
@@ -268,12 +280,25 @@ std::vector<int> Planner::order() const {
   while (!ready.empty()) {
     int g = ready.top().second;
     ready.pop();
-    out.push_back(g);
+    in_order.push_back(g);
+    const auto all = [&](const std::vector<int>& groups, const auto& have) {
+      return std::all_of(groups.begin(), groups.end(), have);
+    };
+    from_parameters[g] = from_parameters[g] && !users[g].empty() &&
+                         all(before[g], [&](int p) { return from_parameters[p] != 0; }) &&
+                         all(users[g], [&](int u) { return !fusion_.groups[u].replaces_input; });
     for (int u : users[g]) {
       if (--missing[u] == 0) push(u);
     }
   }
-  VESTA_CHECK(out.size() == alive, "the groups depend on each other in a circle");
+  VESTA_CHECK(in_order.size() == alive, "the groups depend on each other in a circle");
+  const std::function<void(int)> place = [&](int g) {
+    if (std::exchange(placed[g], 1)) return;
+    for (int p : before[g]) place(p);
+    out.push_back(g);
+  };
+  for (int g : in_order)
+    if (!from_parameters[g]) place(g);
   return out;
 }
 

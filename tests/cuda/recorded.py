@@ -79,6 +79,29 @@ def results_of_recorded_calls_are_the_callers() -> None:
 
 
 @trap
+def a_librarys_workspace_is_there_once() -> None:
+    """The first call, the recording and eager calls after them use the same one."""
+    x, w = torch.randn(256, 256, device="cuda"), torch.randn(256, 256, device="cuda")
+    function = lambda x: (x @ w).relu() @ w + 1  # noqa: E731
+    compiled = _compiled(function)
+    before = torch.cuda.memory_allocated()
+    for _ in range(4):
+        compiled(x)
+    assert _recorded().kept == 1
+    eager = function(x)
+    taken = torch.cuda.memory_allocated() - before
+    with torch.cuda.stream(torch.cuda.Stream()):
+        function(x)
+    workspace = torch.cuda.memory_allocated() - before - taken
+    assert 0 < workspace <= taken < 1.5 * workspace, (taken, workspace)
+    torch._C._cuda_clearCublasWorkspaces()
+    for _ in range(3):
+        x.normal_()
+        eager = function(x)
+        _equal(compiled(x), eager)
+
+
+@trap
 def a_large_result_of_the_last_product() -> None:
     """The product after the graph is a graph for each address of its result: those that come again, up to four."""
 

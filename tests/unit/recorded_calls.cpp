@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/fault.h"
 #include "recorded_run.h"
 #include "runtime/cuda/replay_stream.h"
 #include "vesta/error.h"
@@ -55,6 +56,25 @@ TEST(RecordedCalls, KernelsThatFollowKernelsStartEarly) {
   const int64_t before = gpu::calls().early;
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(all_are(one(e, {xt, wt, bt}), 2 * (kSide * (2 * 3 + 1)) + 1)) << i;
   EXPECT_EQ(gpu::calls().early - before, 1);
+}
+
+// Too few steps are left when one cannot be captured: the report says what happened to that one.
+TEST(RecordedCalls, TheStepThatCannotBeCapturedIsNamed) {
+  GpuProgram p(kSide);
+  const int x = p.input(), w = p.input(), t = p.arena(), y = p.returned();
+  p.mix(x, w, t);
+  p.mm(t, w, y);
+  p.show(y);
+  const runtime::Executable e(p.finish());
+  const at::Tensor xt = p.tensor(1), wt = p.tensor(1);
+  int captured = 0;
+  fault::inject("capture", [&] {
+    if (++captured == 2) throw std::bad_alloc();
+  });
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(all_are(one(e, {xt, wt}), kSide * 3)) << i;
+  fault::inject("capture", nullptr);
+  EXPECT_EQ(e.graphs()->recorded, 0);
+  EXPECT_NE(e.graphs()->why_none.find("aten::mm: std::bad_alloc"), std::string::npos) << e.graphs()->why_none;
 }
 
 TEST(RecordedCalls, OnlyNodesWithAnotherAddressAreChanged) {

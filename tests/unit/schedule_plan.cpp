@@ -452,6 +452,27 @@ TEST(Plan, ExternCallsGetWindows) {
   EXPECT_EQ(plan.arena.kept_bytes, 8 * 16 * 4);
 }
 
+// What is computed from weights alone takes memory only from right before its reader on.
+TEST(Plan, KernelsOfWeightsComeBeforeTheirReaders) {
+  const auto g = graph::parse(R"(input %0 : f32[8, 64] = argument "x"
+input %1 : f32[64, 64] = parameter "v"
+input %2 : f32[64, 64] = parameter "w"
+%3 : f32[64, 64] = aten::exp(%1)
+%4 : f32[64, 64] = aten::exp(%2)
+%5 : f32[64, 64] = aten::cumsum(%4, 0)
+%6 : f32[8, 64] = aten::mm(%0, %3)
+%7 : f32[8, 64] = aten::mm(%6, %5)
+output %7
+)");
+  const schedule::Plan plan = schedule::make_plan(*g, with_dags());
+  std::string order;
+  for (const schedule::Step& s : plan.steps) {
+    const auto* k = std::get_if<schedule::KernelStep>(&s);
+    order += k ? k->ops.back() + " " : std::get<schedule::ExternStep>(s).op->name + " ";
+  }
+  EXPECT_EQ(order, "aten::exp aten::mm aten::cumsum aten::mm ");
+}
+
 TEST(Plan, CyclesThroughCallsAreNotFused) {
   Graph g;
   Builder b(g);

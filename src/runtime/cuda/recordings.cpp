@@ -175,7 +175,9 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
     GraphPlan plan =
         plan_graphs(what.artifact, static_cast<int>(what.program.first_copy()), sizes.now(), to_device(device_), facts);
     if (plan.graphs.empty()) {
-      refuse(plan.why_none);
+      // A step that could not be captured may be why too few steps are left.
+      const bool also = !refused_steps_.empty() && refused_steps_.begin()->second != plan.why_none;
+      refuse(also ? fmt::format("{}; {}", plan.why_none, refused_steps_.begin()->second) : plan.why_none);
       return nullptr;
     }
     const ArenaLayout& arena = sizes.now().arena;
