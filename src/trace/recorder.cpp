@@ -294,6 +294,7 @@ void Recorder::refuse_write(Storage& s) {
 const Recorder::RealTensor* Recorder::real_tensor(int input) const {
   for (const RealTensor* r : real_order_)
     if (r->input == input) return r;
+  if (!graph_) VESTA_UNSUPPORTED("a traced tensor is used outside its own trace");
   VESTA_CHECK(false, "input {} has no tensor", input);
 }
 
@@ -304,9 +305,11 @@ int64_t Recorder::begin_in_storage(int input) {
 }
 
 std::unique_ptr<graph::Graph> Recorder::close() {
-  // Fake tensors hold the recorder.
+  // Fake tensors and symbols that the program still has hold the recorder, which must not hold real tensors then.
   gradients.reset();
-  for (RealTensor* real : real_order_) real->fake.reset();
+  real_order_.clear();
+  real_.clear();
+  known.clear();
   return std::move(graph_);
 }
 

@@ -18,6 +18,34 @@ void refused(const Tensors& inputs, const TensorProgram& program) {
   EXPECT_THROW(trace(trace_inputs(inputs), boxed(program)), Unsupported);
 }
 
+// A program may keep a traced tensor, or a symbolic size, whether its trace succeeds or not.
+TEST(TraceRefusals, AfterATraceNothingHoldsItsInputs) {
+  const at::Tensor x = at::randn({3, 4});
+  for (const bool fails : {false, true}) {
+    for (const bool gradients : {false, true}) {
+      at::Tensor kept;
+      c10::SymInt size;
+      const auto program = boxed([&](const Tensors& t) {
+        kept = t[0].slice(1, 1);
+        size = kept.sym_size(0);
+        if (fails) throw std::runtime_error("no");
+        return Tensors{kept.exp()};
+      });
+      TraceOptions options;
+      options.gradients = gradients;
+      std::vector<TraceInput> inputs = trace_inputs({x});
+      inputs[0].dynamic = {true, false};
+      try {
+        trace(inputs, program, options);
+      } catch (const std::runtime_error&) {
+      }
+      inputs.clear();
+      EXPECT_EQ(x.use_count(), 1) << fails << gradients;
+      EXPECT_THROW(kept.add(1), Unsupported);
+    }
+  }
+}
+
 TEST(TraceRefusals, WritesThatOverlapWhatTheyRead) {
   refused({at::randn({6})}, [](const Tensors& x) {
     const at::Tensor y = x[0].clone();
