@@ -77,6 +77,31 @@ TEST(RecordedCalls, TheStepThatCannotBeCapturedIsNamed) {
   EXPECT_NE(e.graphs()->why_none.find("aten::mm: std::bad_alloc"), std::string::npos) << e.graphs()->why_none;
 }
 
+// Recordings from before are kept, and have no such step.
+TEST(RecordedCalls, TheReportIsOfTheNewestRecording) {
+  GpuProgram p(kSide);
+  const int x = p.input(), w = p.input();
+  const int s = p.arena(), t = p.arena(), u = p.returned(), v = p.arena(), y = p.output();
+  p.mix(x, x, s);
+  p.mix(s, x, t);
+  p.mm(t, w, u);
+  p.mix(u, x, v);
+  p.mix(v, x, y);
+  p.show(y);
+  const runtime::Executable e(p.finish());
+  const at::Tensor xt = p.tensor(1), first = p.tensor(1), second = p.tensor(1);
+  for (int i = 0; i < 2; ++i) one(e, {xt, first});
+  int captured = 0;
+  fault::inject("capture", [&] {
+    if (++captured == 3) throw std::bad_alloc();
+  });
+  for (int i = 0; i < 2; ++i) one(e, {xt, second});
+  fault::inject("capture", nullptr);
+  const GraphReport report = e.graphs().value();
+  EXPECT_EQ(report.kept, 2);
+  EXPECT_EQ(report.direct.count("aten::mm: std::bad_alloc"), 1U);
+}
+
 TEST(RecordedCalls, OnlyNodesWithAnotherAddressAreChanged) {
   Middle m;
   const runtime::Executable e(m.p.finish());

@@ -298,7 +298,6 @@ GraphReport Recordings::report() const {
       r.graphs += static_cast<int64_t>(recording->graphs());
       r.nodes += static_cast<int64_t>(recording->nodes());
       r.bytes += recording->bytes();
-      r.direct.clear();
       const GraphPlan& plan = recording->plan();
       // A run in another thread may be capturing the last calls.
       const bool idle = recording->stream().try_enter();
@@ -308,7 +307,8 @@ GraphReport Recordings::report() const {
         r.graphs += static_cast<int64_t>(last->graphs());
         r.nodes += static_cast<int64_t>(last->nodes());
       }
-      for (size_t i = 0; i < plan.direct.size(); ++i) {
+      const bool is_newest = r.kept == 1;  // others may be from before a step was refused
+      for (size_t i = 0; is_newest && i < plan.direct.size(); ++i) {
         const bool is_last = static_cast<int>(i) >= plan.last_calls;
         if (plan.direct[i].empty() || (is_last && captured)) continue;
         ++r.direct[is_last && last && !last->why_none().empty() ? last->why_none() : plan.direct[i]];
