@@ -1,7 +1,9 @@
 #include "compiled.h"
 
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
 #include "vesta/detail/function.h"
@@ -324,12 +326,24 @@ py::object compile(py::object program, const std::string& name, Options options,
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
 }
 
+at::Tensor hollow_tensor(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, c10::ScalarType dtype,
+                         c10::Device device) {
+  constexpr uintptr_t kAligned = 4096;                           // as allocators align, and no address of memory
+  return at::for_blob(reinterpret_cast<void*>(kAligned), sizes)  // NOLINT(performance-no-int-to-ptr)
+      .strides(strides)
+      .target_device(device)
+      .options(at::device(device).dtype(dtype))
+      .make_tensor();
+}
+
 }  // namespace
 
 void add_compiled_function(py::module_& m) {
   ready_type();
   detail::set_number_reader(number_of);
   m.attr("CompiledFunction") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&type));
+  m.def("hollow_tensor", &hollow_tensor, py::arg("sizes"), py::arg("strides"), py::arg("dtype"), py::arg("device"),
+        "A tensor at an address where no memory is. For tensors that are only traced.");
   m.def("compile", &compile, py::arg("program"), py::arg("name"), py::arg("options"), py::arg("tensors"),
         py::arg("integers"), py::arg("traced") = py::none(),
         "Wraps `program`, a callable on flat arguments, into a CompiledFunction. `traced`: the same function of its "

@@ -19,13 +19,13 @@ from vesta.eager import innermost
 from vesta.errors import UserError
 from vesta.explain import explain
 from vesta.explain_capture import Break, Graph, several
+from vesta.gpu_speed import speed_of_gpu
 from vesta.machine_speed import Speed, speed_of_machine
 from vesta.warming import arguments_of, warm
 
 __all__ = ["Estimate", "estimate"]
 
 MAP_NORESERVE = 0x4000  # of Linux; mmap does not name it
-STEP_US = 0.2  # what a run needs for a step beside the step itself
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,18 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
 
     The model is compiled for tensors that have sizes and no memory, so it may be on the meta device and larger than the
     memory of this machine. Nothing of it runs. The time is computed from the plan and from the speed of this machine,
-    which is measured the first time, in under a second.
+    which is measured the first time, in under a second. For a GPU it is that of a call which is recorded as a CUDA
+    graph and waits for the GPU; the memory includes the workspace of the libraries.
 
     Args:
         model: A module, or a result of :func:`vesta.compile` for one, whose settings are used then. It is not changed.
         inputs: The arguments of a call, as for :func:`vesta.warm`: a tuple of positional arguments, a dict of keyword
             arguments, or one argument. Tensors on the meta device will do.
-        device: ``"cpu"`` for a model on another device, as if it were on the CPU. None: that of the model, which has to
-            be the CPU or meta.
+        device: ``"cpu"`` or ``"cuda"``, for a model on another device, as if it were there. None: that of the model;
+            what is on the meta device counts as on the CPU, or on the GPU of the model's other tensors.
 
     Raises:
-        vesta.errors.UserError: The model is on a GPU and ``device`` is None, or is no module.
+        vesta.errors.UserError: ``model`` is no module, or this machine has no such device.
 
     Example::
 
@@ -103,20 +104,15 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
     module = innermost(model)
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"vesta.estimate takes a module, not {type(module).__name__}")
-    if device not in (None, "cpu"):
-        raise UserError(f'vesta.estimate knows the device "cpu", not {device!r}')
     args, keywords = arguments_of(inputs)
     tensors = {id(t): t for t in (*module.parameters(), *module.buffers())}
     given = [t for t in pytree.tree_leaves((args, keywords)) if isinstance(t, torch.Tensor)]
-    elsewhere = {t.device.type for t in (*tensors.values(), *given)} - {"cpu", "meta"}
-    if elsewhere and device is None:
-        where = ", ".join(sorted(elsewhere))
-        raise UserError(f'vesta.estimate estimates for the CPU, and the model is on {where}; pass device="cpu"')
+    where = Places(device, [*tensors.values(), *given])
     arguments = arguments_like(model)
     arguments["options"] = {**arguments.get("options", {}), "deadline_ms": -1, "background": False}
     with torch.no_grad():
-        compiled = compile(copy.deepcopy(module, hollow_tensors(module)), **arguments)
-        example, named = pytree.tree_map_only(torch.Tensor, without_memory, (args, keywords))
+        compiled = compile(copy.deepcopy(module, hollow_tensors(module, where)), **arguments)
+        example, named = pytree.tree_map_only(torch.Tensor, where.without_memory, (args, keywords))
         start = time.perf_counter()
         (warmed,) = warm(compiled, [named if keywords else example]).calls
         compile_ms = (time.perf_counter() - start) * 1e3
@@ -126,7 +122,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
         return Estimate(parameters, arguments_, compile_ms=compile_ms, eager=warmed.eager)
     (graph,) = explain(compiled).explanation.graphs
     cold = () if warmed.stop is None else (warmed.stop,)
-    return estimate_of(graph, parameters, arguments_, speed_of_machine(), compile_ms, cold)
+    return estimate_of(graph, parameters, arguments_, where.speed(), compile_ms, cold)
 
 
 def estimate_of(
@@ -137,7 +133,9 @@ def estimate_of(
         return Estimate(parameters, arguments, peak_bytes=parameters + arguments, compile_ms=compile_ms, cold=cold)
     peak = parameters + arguments + c.packed_bytes + max((s.held_bytes for s in steps), default=0)
     # A call of a larger model finds none of its weights in the caches.
-    bytes_per_us = speed.cache if peak < _C.host_target()["caches"][-1] else speed.memory
+    bytes_per_us = speed.cache if peak < speed.cache_bytes else speed.memory
+    if any(not s.is_kernel for s in steps):
+        peak += speed.workspace
     return Estimate(
         parameters,
         arguments,
@@ -157,19 +155,52 @@ def estimate_of(
 
 def time_of(s: _C.StepInfo, speed: Speed, bytes_per_us: float) -> float:
     """Microseconds of a step: a kernel's as the planner estimates them, a call's by what it reads, writes and computes.
-    A product waits for its operands at its beginning, so the two times add up."""
+    On a CPU a product waits for its operands at its beginning, so the two times add up; a GPU does both at once."""
     if s.is_kernel:
-        return STEP_US + s.estimated_us * speed.kernels
+        return speed.step_us + s.estimated_us * speed.kernels
     moving = s.bytes / bytes_per_us
     if not s.flops:
-        return STEP_US + speed.call_us + moving
+        return speed.step_us + speed.call_us + moving
     start, rate = speed.product(s.name, s.dtype)
-    return STEP_US + start + moving + s.flops / rate
+    computing = s.flops / rate
+    return speed.step_us + start + (max(moving, computing) if speed.overlaps else moving + computing)
 
 
-def hollow_tensors(module: torch.nn.Module) -> dict[int, Any]:
+class Places:
+    """Where each tensor of an estimate is taken to be."""
+
+    def __init__(self, device: str | None, tensors: list[torch.Tensor]) -> None:
+        known = {t.device for t in tensors if t.device.type not in ("cpu", "meta")}
+        if device is not None:
+            known = {torch.device(device)}
+        self.forced = device is not None
+        unknown = {d.type for d in known} - {"cpu", "cuda"}
+        if unknown or len(known) > 1:
+            names = ", ".join(sorted(map(str, known)))
+            raise UserError(f'vesta.estimate knows "cpu" and one GPU, "cuda", not {names}')
+        self.device = known.pop() if known else torch.device("cpu")
+        if self.device.type == "cuda":
+            if not torch.cuda.is_available():
+                raise UserError("vesta.estimate finds no GPU here, whose speed it would measure")
+            self.device = torch.device("cuda", torch.cuda.current_device() if not self.device.index else self.device.index)
+
+    def of(self, t: torch.Tensor) -> torch.device:
+        return self.device if self.forced or t.is_meta else t.device
+
+    def speed(self) -> Speed:
+        return speed_of_gpu(self.device) if self.device.type == "cuda" else speed_of_machine()
+
+    def without_memory(self, t: torch.Tensor) -> torch.Tensor:
+        """A tensor with the sizes, strides and dtype of ``t``, whose memory nothing may touch."""
+        device = self.of(t)
+        if device.type == "cuda":
+            return _C.hollow_tensor(list(t.shape), list(t.stride()), t.dtype, device)
+        return on_unused_pages(t)
+
+
+def hollow_tensors(module: torch.nn.Module, where: Places) -> dict[int, Any]:
     """For copy.deepcopy: a tensor without memory in the place of each of the module's."""
-    return {id(t): hollow(t) for t in all_tensors(module)}
+    return {id(t): hollow(t, where) for t in all_tensors(module)}
 
 
 def all_tensors(module: torch.nn.Module) -> Iterator[torch.Tensor]:
@@ -179,13 +210,13 @@ def all_tensors(module: torch.nn.Module) -> Iterator[torch.Tensor]:
                 yield value
 
 
-def hollow(t: torch.Tensor) -> torch.Tensor:
-    made = without_memory(t)
+def hollow(t: torch.Tensor, where: Places) -> torch.Tensor:
+    made = where.without_memory(t)
     return torch.nn.Parameter(made, t.requires_grad) if isinstance(t, torch.nn.Parameter) else made
 
 
-def without_memory(t: torch.Tensor) -> torch.Tensor:
-    """A tensor on the CPU with the sizes, strides and dtype of ``t``, in pages that nothing touches."""
+def on_unused_pages(t: torch.Tensor) -> torch.Tensor:
+    """On the CPU, in pages that take memory only when they are touched."""
     last = sum((n - 1) * stride for n, stride in zip(t.shape, t.stride(), strict=True))
     if t.numel() == 0:
         return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)

@@ -33,7 +33,9 @@ class Speed:
     ``memory`` and ``cache``: bytes per microsecond, read and written, of large and small copies. ``products``: by
     family and dtype, such as "mkldnn::_linear_pointwise f32", the microseconds that a call begins with and its
     floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen. ``kernels``:
-    by what the planner's estimates of kernels are to be multiplied.
+    by what the planner's estimates of kernels are to be multiplied. ``step_us``: what a run needs for a step beside the
+    step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take once. ``overlaps``: a
+    product reads its operands while it computes.
     """
 
     memory: float
@@ -41,6 +43,10 @@ class Speed:
     products: dict[str, tuple[float, float]]
     call_us: float
     kernels: float
+    step_us: float = 0.2
+    cache_bytes: int = 0
+    workspace: int = 0
+    overlaps: bool = False
 
     def product(self, op: str, dtype: str) -> tuple[float, float]:
         """The numbers of ``products`` for an operator."""
@@ -59,11 +65,16 @@ def family_of(op: str) -> str:
 
 def speed_of_machine() -> Speed:
     """The speed as the cache has it for this processor, PyTorch and number of threads, or else measured now."""
-    key = "speed_" + hashlib.sha256(repr(circumstances()).encode()).hexdigest()[:32]
+    return kept_speed(circumstances(), lambda: measure_speed())
+
+
+def kept_speed(circumstances: tuple[object, ...], measure: Callable[[], Speed]) -> Speed:
+    """The speed as the cache has it for these circumstances, or else measured now."""
+    key = "speed_" + hashlib.sha256(repr(circumstances).encode()).hexdigest()[:32]
     found = _C.cache_find(key)
     if found is not None:
         return Speed(**json.loads(found))
-    speed = measure_speed()
+    speed = measure()
     _C.cache_put(key, json.dumps(asdict(speed)))
     return speed
 
@@ -87,7 +98,8 @@ def measure_speed() -> Speed:
                 products[f"{family} {name}"] = start, (many - few) / max(whole - start, 1e-3)
         x, y = torch.ones(8), torch.empty(8)
         call_us = microseconds(lambda: torch.index_select(x, 0, ZERO, out=y[:1]))
-        return Speed(copies[LARGE], copies[SMALL], products, call_us, kernel_factor())
+        last_cache = _C.host_target()["caches"][-1]
+        return Speed(copies[LARGE], copies[SMALL], products, call_us, kernel_factor(), cache_bytes=last_cache)
 
 
 ZERO = torch.zeros(1, dtype=torch.int64)
@@ -135,8 +147,12 @@ def gated_softmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def kernel_factor() -> float:
     """The time of a kernel as measured, by its time as the planner estimates it."""
-    compiled = compile(gated_softmax, options={"cache": False})
     x = torch.ones(64, 512)
+    return factor_of_kernel(x, microseconds)
+
+
+def factor_of_kernel(x: torch.Tensor, microseconds: Callable[[Callable[[], object]], float]) -> float:
+    compiled = compile(gated_softmax, options={"cache": False})
     took = microseconds(lambda: compiled(x, x))
     reports = [v for v in explain(compiled).explanation.variants if v.kernels]
     estimated = sum(k.estimated_us for v in reports for k in v.kernels)

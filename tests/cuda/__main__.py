@@ -22,6 +22,7 @@ import torch
 
 from tests.cuda import (
     deadlines,  # noqa: F401 (more traps)
+    estimates,  # noqa: F401
     faults,
     models,
     operators,
@@ -67,7 +68,7 @@ def run_traps(notes: list[str]) -> tuple[int, list[str]]:
         command = [
             sys.executable,
             "-c",
-            "from tests.cuda import deadlines, prepacked, processes, products, recorded, traps, tuned, two_gpus; "
+            "from tests.cuda import deadlines, estimates, prepacked, processes, products, recorded, traps, tuned, two_gpus; "
             f"traps.run({name!r})",
         ]
         try:

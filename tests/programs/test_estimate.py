@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import time
@@ -179,15 +180,18 @@ def test_the_time_is_that_of_the_steps() -> None:
     class Step:
         is_kernel, estimated_us, bytes, flops, name, dtype = False, 0.0, 20_000, 0, "aten::sort", "f32"
 
-    def us(**facts: Any) -> float:
+    def us(speed: Speed = SPEED, **facts: Any) -> float:
         step: Any = type("One", (Step,), facts)()
-        return estimating.time_of(step, SPEED, SPEED.memory) - estimating.STEP_US
+        return estimating.time_of(step, speed, speed.memory) - speed.step_us
 
     assert us() == pytest.approx(1.5 + 2)
     assert us(flops=1_000_000) == pytest.approx(2 + 2 + 10)
     assert us(flops=1_000_000, name="mkldnn::_linear_pointwise.binary") == pytest.approx(5 + 2 + 5)
     assert us(flops=1_000_000, dtype="f64") == pytest.approx(2 + 2 + 10)
     assert us(is_kernel=True, estimated_us=8.0) == pytest.approx(4)
+    gpu = dataclasses.replace(SPEED, overlaps=True)
+    assert us(gpu, flops=1_000_000) == pytest.approx(2 + 10)
+    assert us(gpu, flops=1_000_000, bytes=200_000) == pytest.approx(2 + 20)
 
 
 def test_the_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,5 +218,8 @@ def test_the_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(UserError, match="takes a module"):
         vesta.estimate(lambda x: x, torch.ones(2))
-    with pytest.raises(UserError, match='knows the device "cpu"'):
-        vesta.estimate(Model(), torch.ones(2, 64), device="tpu")
+    with pytest.raises(UserError, match='knows "cpu" and one GPU, "cuda", not xla'):
+        vesta.estimate(Model(), torch.ones(2, 64), device="xla")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="finds no GPU here"):
+            vesta.estimate(Model(), torch.ones(2, 64), device="cuda:1")

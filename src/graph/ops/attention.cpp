@@ -89,6 +89,13 @@ void cudnn(const NodeArgs& args, Guards& g, Results& results) {
              kNothing};
 }
 
+// The layers that torch.nn calls where no gradients are recorded.
+void encoder_layer(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(x.dim() == 3, "an encoder layer needs three dimensions");
+  results = {contiguous_like(x, x.sizes)};
+}
+
 constexpr OpRow on_cuda(const char* names, ShapeRule shape) {
   return {.names = names, .shape = shape, .flags = kRandom, .role = Role::Attention};
 }
@@ -99,6 +106,7 @@ constexpr OpRow kRows[] = {
     on_cuda("aten::_scaled_dot_product_cudnn_attention", cudnn),
     call("aten::_scaled_dot_product_flash_attention_for_cpu", flash),
     call("aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward),
+    call("aten::_transformer_encoder_layer_fwd", encoder_layer),
 };
 
 }  // namespace
