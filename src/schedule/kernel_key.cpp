@@ -171,9 +171,12 @@ void KernelKeys::add(const SchedulerNode& u, int place) {
   add_buffer(mutation < 0 ? -1 : graph_.mutations[static_cast<size_t>(mutation)].input);
 }
 
-KernelKey KernelKeys::of(int group) {
+const KernelKey& KernelKeys::of(int group) {
   group_ = group;
-  key_ = {};
+  key_.facts.clear();
+  key_.sizes.clear();
+  key_.buffers.clear();
+  key_.nodes.clear();
   value_number_.resize(graph_.value_count());
   node_number_.resize(graph_.value_count());
   for (const uint32_t id : reached_) value_number_[id] = node_number_[id] = 0;
@@ -186,7 +189,7 @@ KernelKey KernelKeys::of(int group) {
   }
   add(g.nodes.size());
   for (const int i : g.nodes) add(fusion_.nodes[i], i);
-  return std::move(key_);
+  return key_;
 }
 
 }  // namespace vesta::schedule

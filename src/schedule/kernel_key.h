@@ -36,7 +36,7 @@ class KernelKeys {
  public:
   KernelKeys(const graph::Graph& graph, const Fusion& fusion, const Placement& placement)
       : graph_(graph), fusion_(fusion), placement_(placement) {}
-  KernelKey of(int group);
+  const KernelKey& of(int group);  // until the next call
 
  private:
   void add(uint64_t fact) { key_.facts.push_back(fact); }

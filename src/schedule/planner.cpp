@@ -56,7 +56,7 @@ bool Planner::has_work(int g) const {
 
 // The kernel of group g: that of an equal group with this group's buffers, or a new one.
 KernelStep Planner::kernel_of(int g) {
-  KernelKey key = keys_.of(g);
+  const KernelKey& key = keys_.of(g);
   // A dag names its buffers, so it serves one group alone.
   auto known = options_.keep_dags ? built_.end() : built_.find(key);
   if (known == built_.end()) {
