@@ -310,9 +310,9 @@ void Fusion::form_groups() {
   }
 }
 
-// Whether a and b may become one group: no path between them runs through a third group. A group depends on groups that
-// were opened before it, and the later of two groups lives on when they merge: a group that depends on g, or on one
-// that g has taken in, has a number above g's `oldest`.
+// Whether a and b may become one group: no path between them runs through a third group. Such a path begins with a
+// group that reads a node of the first one. A reader is opened after what it reads, and the later of two groups lives
+// on when they merge, so the number of that group is above the first one's `oldest`.
 bool Fusion::legal(int a, int b) const {
   const auto between = [&](int from, int to) {
     return any_bit(groups[to].deps, groups[from].oldest,
@@ -505,7 +505,7 @@ void Fusion::join(int a, int b) {
   ga.nodes.clear();
   ga.deps.clear();
   gb.oldest = std::min(ga.oldest, gb.oldest);
-  for (int x = gb.oldest; x < static_cast<int>(groups.size()); ++x) {
+  for (int x = 0; x < static_cast<int>(groups.size()); ++x) {
     FusionGroup& g = groups[x];
     if (x == b || !g.alive) continue;
     const bool on_a = has(g.deps, a), on_b = has(g.deps, b);

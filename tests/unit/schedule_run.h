@@ -7,10 +7,12 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <set>
 
 #include "dag_reference.h"
 #include "graph/graph.h"
 #include "kernel_reference.h"
+#include "schedule/fusion.h"
 #include "schedule/plan.h"
 #include "vesta/error.h"
 
@@ -262,8 +264,38 @@ inline schedule::Plan plan_with_dags(const graph::Graph& g, schedule::Options op
   return plan;
 }
 
+// What fusion knows of the dependencies between groups must be what their reads say.
+inline void check_dependencies(const graph::Graph& g) {
+  const schedule::Options options;
+  const schedule::Refused refused;
+  schedule::Fusion fusion(g, options, refused);
+  fusion.run();
+  const int n = static_cast<int>(fusion.groups.size());
+  std::vector<std::set<int>> needs(fusion.groups.size());
+  for (int x = 0; x < n; ++x) {
+    for (const int i : fusion.groups[x].nodes) {
+      for (const schedule::Read& r : fusion.nodes[i].reads)
+        if (const int p = r.node < 0 ? -1 : fusion.nodes[r.node].group; p >= 0 && p != x) needs[x].insert(p);
+    }
+  }
+  for (int x = 0; x < n; ++x) {
+    std::set<int> reached;
+    std::vector<int> left(needs[x].begin(), needs[x].end());
+    while (!left.empty()) {
+      const int p = left.back();
+      left.pop_back();
+      if (reached.insert(p).second) left.insert(left.end(), needs[p].begin(), needs[p].end());
+    }
+    for (int p = 0; p < n; ++p) {
+      if (!fusion.groups[x].alive || !fusion.groups[p].alive || x == p) continue;
+      EXPECT_EQ(fusion.depends(x, p), reached.contains(p)) << "group " << x << " and group " << p;
+    }
+  }
+}
+
 // Fused and unfused plans must agree; returns the fused plan.
 inline schedule::Plan check_plan(const graph::Graph& g, double tolerance = 1e-5) {
+  check_dependencies(g);
   schedule::Plan fused = plan_with_dags(g, {});
   schedule::Plan plain = plan_with_dags(g, {.fuse = false});
   std::vector<Host> a, b;
