@@ -187,7 +187,7 @@ KernelStep Planner::build_kernel(int g, std::vector<const Node*>& computed) {
   step.estimated_bytes = choice.bytes;
   step.estimated_us = choice.us;
   computed = lowering.nodes();
-  for (const Node* n : computed) step.ops.push_back(n->op->name);
+  for (const Node* n : computed) step.ops.emplace_back(n->op->name);
   if (fusion_.nodes[group.nodes[0]].kind == SchedulerNodeKind::Check) step.ops.emplace_back("index_check");
   current_ = -1;
   return step;
@@ -227,13 +227,14 @@ void Planner::build_kernels() {
     placement_.memory.clear();
     placement_.aliased.clear();
     assign_buffers();
-    kernels_.assign(fusion_.groups.size(), std::nullopt);
+    kernels_.clear();
+    kernels_.resize(fusion_.groups.size());
     for (size_t g = 0; g < fusion_.groups.size() && !again; ++g) {
       const FusionGroup& group = fusion_.groups[g];
       if (!group.alive || !group.fusable || !has_work(static_cast<int>(g))) continue;
       std::string why;
       try {
-        kernels_[g] = kernel_of(static_cast<int>(g));
+        kernels_[g] = std::make_unique<KernelStep>(kernel_of(static_cast<int>(g)));
         continue;
       } catch (const ReadsWhatItWrote&) {
         const bool copied = fusion_.copy_back(static_cast<int>(g));

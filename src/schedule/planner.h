@@ -59,7 +59,7 @@ class Planner final : public loops::BufferLookup {
   Plan plan_;
   Placement placement_;
   KernelKeys keys_;
-  std::vector<std::optional<KernelStep>> kernels_;  // by group
+  std::vector<std::unique_ptr<KernelStep>> kernels_;  // by group
   // Each distinct kernel that was built, with the numbers of its arguments and nodes in the key.
   struct Built {
     KernelStep step;
