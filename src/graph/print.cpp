@@ -3,63 +3,130 @@
 #include <cmath>
 #include <utility>
 
-#include "base/join.h"
 #include "graph/graph.h"
 #include "graph/text.h"
 
 namespace vesta::graph {
 namespace {
 
-std::string quoted(std::string_view text) {
-  std::string s = "\"";
-  for (char c : text) {
+// Everything is appended to one text: a program has a text of a hundred bytes for each operator, and every compile
+// prints it for its key.
+void add(std::string& out, int64_t i) {
+  const fmt::format_int text(i);
+  out.append(text.data(), text.size());
+}
+
+void add(std::string& out, Expr e) { e.is_constant() ? add(out, e.constant()) : void(out += to_string(e)); }
+
+void add(std::string& out, double d) {
+  if (std::isnan(d)) {
+    out += "nan";
+    return;
+  }
+  if (std::isinf(d)) {
+    out += d < 0 ? "-inf" : "inf";
+    return;
+  }
+  const size_t begin = out.size();
+  fmt::format_to(std::back_inserter(out), "{}", d);
+  if (out.find_first_of(".e", begin) == std::string::npos) out += ".0";
+}
+
+void add(std::string& out, const Value* v) {
+  if (!v) {
+    out += "none";
+    return;
+  }
+  out += '%';
+  add(out, int64_t{v->id});
+}
+
+void add_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20) {
-      s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
       continue;
     }
-    if (c == '"' || c == '\\') s += '\\';
-    s += c;
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
   }
-  return s + '"';
+  out += '"';
 }
 
-std::string number(double d) {
-  if (std::isnan(d)) return "nan";
-  if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
-  std::string s = fmt::format("{}", d);
-  return s.find_first_of(".e") == std::string::npos ? s + ".0" : s;
+template <class List>
+void add_list(std::string& out, char open, const List& list, char close) {
+  out += open;
+  bool first = true;
+  for (const auto& x : list) {
+    if (!std::exchange(first, false)) out += ", ";
+    add(out, x);
+  }
+  out += close;
 }
 
-std::string value(const Value* v) { return v ? fmt::format("%{}", v->id) : "none"; }
-
-template <class List, class F>
-std::string items(std::string_view kind, const List& list, F&& text) {
-  return (list.empty() ? std::string(kind) : "") + '[' + join(list, text) + ']';
+void add(std::string& out, const TensorType& t) {
+  out += name(t.dtype);
+  add_list(out, '[', t.sizes, ']');
+  if (t.strides != contiguous_strides(t.sizes)) add_list(out, '{', t.strides, '}');
+  if (t.device != Device{}) out.append("@").append(to_string(t.device));
 }
 
+// Appends the argument. An empty list has its kind before it.
 struct ArgText {
-  std::string operator()(None) const { return "none"; }
-  std::string operator()(const Value* v) const { return value(v); }
-  std::string operator()(const ValueList& l) const { return items("value", l, value); }
-  std::string operator()(bool b) const { return b ? "true" : "false"; }
-  std::string operator()(Expr e) const { return to_string(e); }
-  std::string operator()(const IntList& l) const {
-    return items("int", l, [](Expr e) { return to_string(e); });
+  std::string& out;
+  void operator()(None) const { out += "none"; }
+  void operator()(const Value* v) const { add(out, v); }
+  void operator()(const ValueList& l) const { list("value", l); }
+  void operator()(bool b) const { out += b ? "true" : "false"; }
+  void operator()(Expr e) const { add(out, e); }
+  void operator()(const IntList& l) const { list("int", l); }
+  void operator()(double d) const { add(out, d); }
+  void operator()(const std::vector<double>& l) const { list("float", l); }
+  void operator()(const std::vector<bool>& l) const {
+    if (l.empty()) out += "bool";
+    out += '[';
+    for (size_t i = 0; i < l.size(); ++i) out.append(i ? ", " : "").append(l[i] ? "true" : "false");
+    out += ']';
   }
-  std::string operator()(double d) const { return number(d); }
-  std::string operator()(const std::vector<double>& l) const { return items("float", l, number); }
-  std::string operator()(const std::vector<bool>& l) const {
-    return items("bool", l, [](bool b) { return std::string(b ? "true" : "false"); });
+  void operator()(std::complex<double> c) const {
+    out += "complex(";
+    add(out, c.real());
+    out += ", ";
+    add(out, c.imag());
+    out += ')';
   }
-  std::string operator()(std::complex<double> c) const {
-    return fmt::format("complex({}, {})", number(c.real()), number(c.imag()));
+  void operator()(const std::string& s) const { add_quoted(out, s); }
+  void operator()(DType t) const { out.append("dtype.").append(name(t)); }
+  void operator()(Device d) const { out.append("device.").append(to_string(d)); }
+  void operator()(MemoryFormat f) const { out.append("format.").append(name(f)); }
+  void operator()(Layout l) const { out += l == Layout::Strided ? "layout.strided" : "layout.other"; }
+
+ private:
+  template <class List>
+  void list(std::string_view kind, const List& l) const {
+    if (l.empty()) out += kind;
+    add_list(out, '[', l, ']');
   }
-  std::string operator()(const std::string& s) const { return quoted(s); }
-  std::string operator()(DType t) const { return fmt::format("dtype.{}", name(t)); }
-  std::string operator()(Device d) const { return fmt::format("device.{}", to_string(d)); }
-  std::string operator()(MemoryFormat f) const { return fmt::format("format.{}", name(f)); }
-  std::string operator()(Layout l) const { return l == Layout::Strided ? "layout.strided" : "layout.other"; }
 };
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  add_quoted(out, text);
+  return out;
+}
+
+std::string value(const Value* v) {
+  std::string out;
+  add(out, v);
+  return out;
+}
+
+std::string type(const TensorType& t) {
+  std::string out;
+  add(out, t);
+  return out;
+}
 
 class Printer {
  public:
@@ -97,17 +164,6 @@ class Printer {
     out_ += '\n';
   }
 
-  static std::string list(std::span<const Expr> es, char open, char close) {
-    return open + join(es, [](Expr e) { return to_string(e); }) + close;
-  }
-
-  static std::string type(const TensorType& t) {
-    std::string s = std::string(name(t.dtype)) + list(t.sizes, '[', ']');
-    if (t.strides != contiguous_strides(t.sizes)) s += list(t.strides, '{', '}');
-    if (t.device != Device{}) s += '@' + to_string(t.device);
-    return s;
-  }
-
   // The arguments without the trailing ones that the parser fills in by itself.
   size_t explicit_positional(const Node& n) const {
     const auto& schema = n.op->schema.args;
@@ -122,25 +178,37 @@ class Printer {
   }
 
   void node(const Node& n) {
-    std::string s;
-    if (n.prepacked) s += "prepacked ";
-    if (n.raises) s += "raises ";
-    s += join(n.results, [](const Value* v) { return v ? fmt::format("%{} : {}", v->id, type(v->type)) : "_"; });
-    if (!n.results.empty()) s += " = ";
-    s += n.op->name;
-    s += '(';
+    if (n.prepacked) out_ += "prepacked ";
+    if (n.raises) out_ += "raises ";
+    for (size_t i = 0; i < n.results.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      const Value* v = n.results[i];
+      if (!v) {
+        out_ += '_';
+        continue;
+      }
+      add(out_, v);
+      out_ += " : ";
+      add(out_, v->type);
+    }
+    if (!n.results.empty()) out_ += " = ";
+    out_ += n.op->name;
+    out_ += '(';
     bool first = true;
     const size_t positional = explicit_positional(n);
     for (size_t i = 0; i < n.args().size(); ++i) {
       const SchemaArg& schema = n.op->schema.args[i];
       if (schema.keyword_only ? is_implied(schema, n.args()[i]) : i >= positional) continue;
-      if (!std::exchange(first, false)) s += ", ";
-      if (schema.keyword_only) s += schema.name + '=';
-      s += text(n.args()[i]);
+      if (!std::exchange(first, false)) out_ += ", ";
+      if (schema.keyword_only) out_.append(schema.name).append("=");
+      std::visit(ArgText{out_}, n.args()[i]);
     }
-    s += ')';
-    if (!n.source.empty()) s += " @ " + quoted(n.source);
-    line("{}", s);
+    out_ += ')';
+    if (!n.source.empty()) {
+      out_ += " @ ";
+      add_quoted(out_, n.source);
+    }
+    out_ += '\n';
   }
 
   void output(const Output& o) {
@@ -165,7 +233,11 @@ class Printer {
 
 }  // namespace
 
-std::string text(const Arg& arg) { return std::visit(ArgText{}, arg); }
+std::string text(const Arg& arg) {
+  std::string out;
+  std::visit(ArgText{out}, arg);
+  return out;
+}
 
 std::string print(const Graph& graph) { return Printer(graph, false).run(); }
 

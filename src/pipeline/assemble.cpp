@@ -248,12 +248,12 @@ artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& pla
   return Assembler(graph, plan, objects).run();
 }
 
-std::string kernel_name(const std::vector<std::string>& ops) {
+std::string kernel_name(std::span<const std::string_view> ops) {
   std::string name;
-  for (const std::string& op : ops) {
+  for (const std::string_view op : ops) {
     if (name.size() > 60) break;
     const size_t start = op.rfind(':') + 1;
-    name += (name.empty() ? "" : "_") + op.substr(start, op.find('.', start) - start);
+    name.append(name.empty() ? "" : "_").append(op.substr(start, op.find('.', start) - start));
   }
   return name;
 }

@@ -13,6 +13,6 @@ artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& pla
 
 // The name of a kernel in dumps, reports and profilers, for people: "layer_norm_add" for "aten::layer_norm" and
 // "aten::add.Tensor". No operator is appended once the name has 60 characters.
-std::string kernel_name(const std::vector<std::string>& ops);
+std::string kernel_name(std::span<const std::string_view> ops);
 
 }  // namespace vesta::pipeline

@@ -49,7 +49,8 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
   for (const auto* steps : {&plan.prepacked, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
       if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
-        about.kernels.push_back({kernel_name(k->ops), k->ops, k->estimated_bytes, k->estimated_us});
+        about.kernels.push_back(
+            {kernel_name(k->ops), {k->ops.begin(), k->ops.end()}, k->estimated_bytes, k->estimated_us});
         about.ops_fused += static_cast<int64_t>(k->ops.size());
       } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
         ++externs[{e->op->name, e->reason}];
@@ -59,11 +60,12 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
   }
   for (const auto& [key, count] : externs) about.externs.push_back({key.first, key.second, count});
   // Those that only other prepacked constants are made of are not kept.
-  std::set<int> used;
-  for (const schedule::Step& s : plan.steps) schedule::for_each_buffer(s, [&](int b) { used.insert(b); });
-  for (const int i : used) {
-    const schedule::Buffer& b = plan.buffers[static_cast<size_t>(i)];
-    if (b.role == schedule::BufferRole::Prepacked)
+  std::vector<bool> used(plan.buffers.size());
+  for (const schedule::Step& s : plan.steps)
+    schedule::for_each_buffer(s, [&](int b) { used[static_cast<size_t>(b)] = true; });
+  for (size_t i = 0; i < used.size(); ++i) {
+    const schedule::Buffer& b = plan.buffers[i];
+    if (used[i] && b.role == schedule::BufferRole::Prepacked)
       about.packed_bytes += hint(graph::numel(b.type)) * element_size(b.type.dtype);
   }
 }

@@ -61,16 +61,16 @@ int Planner::add_buffer(Buffer b, const Value* v) {
     memory.buffer.extent = memory.buffer.extent * 2;
     for (Expr& s : memory.strides) s = s * 2;
   }
-  memory_.push_back(std::move(memory));
-  aliased_.emplace_back();
+  placement_.memory.push_back(std::move(memory));
+  placement_.aliased.emplace_back();
   plan_.buffers.push_back(std::move(b));
-  if (v) buffer_of_[v->id] = id;
+  if (v) placement_.of_value[v->id] = id;
   return id;
 }
 
 void Planner::assign_buffers() {
-  buffer_of_.assign(graph_.value_count(), -1);
-  node_buffer_.assign(fusion_.nodes.size(), -1);
+  placement_.of_value.assign(graph_.value_count(), -1);
+  placement_.of_node.assign(fusion_.nodes.size(), -1);
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const Value* v = graph_.inputs[i].value;
     add_buffer({.role = BufferRole::Input, .type = v->type, .input = static_cast<int>(i)}, v);
@@ -117,7 +117,7 @@ void Planner::assign_buffers() {
         if (!u.operand_reduced[d] && d != static_cast<size_t>(u.split_dim)) b.type.sizes.push_back(u.operand_sizes[d]);
       }
       b.type.strides = graph::contiguous_strides(b.type.sizes);
-      node_buffer_[i] = add_buffer(std::move(b), nullptr);
+      placement_.of_node[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
     if (u.kind == SchedulerNodeKind::Assert) continue;
@@ -128,7 +128,7 @@ void Planner::assign_buffers() {
         b.type.sizes = {Expr(u.chunks)};
         b.type.strides = {Expr(1)};
       }
-      node_buffer_[i] = add_buffer(std::move(b), nullptr);
+      placement_.of_node[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
     if (u.kind == SchedulerNodeKind::Copy && u.into) continue;
@@ -142,7 +142,7 @@ void Planner::assign_buffers() {
         b.output = it->second;
         b.type = u.value->type;
       }
-      node_buffer_[i] = add_buffer(std::move(b), nullptr);
+      placement_.of_node[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
     for (const Value* v : u.node->results) {
@@ -154,7 +154,7 @@ void Planner::assign_buffers() {
         continue;
       }
       if (int m = fusion_.mutation_in_place(v); m >= 0) {
-        buffer_of_[v->id] = graph_.mutations[m].input;
+        placement_.of_value[v->id] = graph_.mutations[m].input;
         continue;
       }
       if (!wanted.count(v)) continue;
@@ -173,10 +173,10 @@ void Planner::assign_buffers() {
   for (const SchedulerNode& u : fusion_.nodes) {
     if (u.kind != SchedulerNodeKind::Extern || u.group < 0 || !u.node->op->schema.is_view()) continue;
     for (const Value* v : u.node->results) {
-      if (!v || buffer_of_[v->id] < 0) continue;
+      if (!v || placement_.of_value[v->id] < 0) continue;
       u.node->for_each_input([&](Value* x) {
-        int b = buffer_of_[fusion_.base_of(x)->id];
-        if (b >= 0) aliased_[buffer_of_[v->id]].push_back(b);
+        int b = placement_.of_value[fusion_.base_of(x)->id];
+        if (b >= 0) placement_.aliased[placement_.of_value[v->id]].push_back(b);
       });
     }
   }
@@ -185,7 +185,7 @@ void Planner::assign_buffers() {
 BufferView Planner::window(const Value* v) {
   BufferView w;
   const Value* base = fusion_.base_of(v);
-  const int b = w.buffer = buffer_of_[base->id];
+  const int b = w.buffer = placement_.of_value[base->id];
   VESTA_CHECK(b >= 0, "%{} is in no buffer", base->id);
   w.sizes = v->type.sizes;
   w.dtype = v->type.dtype;
@@ -197,7 +197,7 @@ BufferView Planner::window(const Value* v) {
       if (is_complex(x->producer->input(0)->type.dtype) && !is_complex(x->type.dtype)) part = index.back();
       index = x->producer->op->row->view(x->producer->named(), x->type, index);
     }
-    const Expr offset = loops::offset_of(memory_[b], index) + part;
+    const Expr offset = loops::offset_of(placement_.memory[b], index) + part;
     return complex ? floordiv(offset, 2) : offset;
   };
   w.offset = v == base ? Expr(0) : offset_at(std::vector<Expr>(v->type.dim(), Expr(0)));
@@ -225,7 +225,7 @@ void Planner::add_lifetimes() {
     Buffer& buffer = plan_.buffers[b];
     if (buffer.first_step < 0) buffer.first_step = step;
     buffer.last_step = std::max(buffer.last_step, step);
-    for (int a : aliased_[b]) self(a, step, self);
+    for (int a : placement_.aliased[b]) self(a, step, self);
   };
   auto use = [&](int b, int step) { touch(b, step, touch); };
   for (size_t s = 0; s < plan_.steps.size(); ++s)

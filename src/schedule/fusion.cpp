@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/hash_mix.h"
 #include "graph/rules/broadcast.h"
 
 namespace vesta::schedule {
@@ -35,11 +37,14 @@ void merge_into(std::vector<uint64_t>& to, const std::vector<uint64_t>& from) {
   for (size_t w = 0; w < from.size(); ++w) to[w] |= from[w];
 }
 
+// Whether a set bit, from the word of bit `from` on, has the property.
 template <class F>
-void each_bit(const std::vector<uint64_t>& bits, F&& fn) {
-  for (size_t w = 0; w < bits.size(); ++w) {
-    for (uint64_t b = bits[w]; b; b &= b - 1) fn(static_cast<int>(w * 64 + static_cast<size_t>(__builtin_ctzll(b))));
+bool any_bit(const std::vector<uint64_t>& bits, int from, F&& property) {
+  for (size_t w = static_cast<size_t>(from) / 64; w < bits.size(); ++w) {
+    for (uint64_t b = bits[w]; b; b &= b - 1)
+      if (property(static_cast<int>(w * 64 + static_cast<size_t>(__builtin_ctzll(b))))) return true;
   }
+  return false;
 }
 
 Expr total(const std::vector<IterationDim>& dims, RangeKind kind) {
@@ -194,6 +199,20 @@ void Fusion::collect_reads(int i) {
 
 // ---- Groups ---------------------------------------------------------------------------------------------------------
 
+size_t Fusion::SizesHash::operator()(const std::vector<Expr>& sizes) const {
+  size_t h = sizes.size();
+  for (const Expr e : sizes) h = mix_hash(h, e.hash());
+  return h;
+}
+
+// The index of element u_k of a tensor of these sizes. Most tensors of a graph have one of a few sizes.
+const std::vector<Expr>& Fusion::index_of(size_t k, const std::vector<Expr>& sizes) {
+  if (indices_.size() <= k) indices_.resize(k + 1);
+  const auto [it, fresh] = indices_[k].try_emplace(sizes);
+  if (fresh) it->second = loops::delinearize(dim_symbol(k, product(sizes)), sizes);
+  return it->second;
+}
+
 void Fusion::place_alone(int i) {
   SchedulerNode& u = nodes[i];
   FusionGroup& g = groups[u.group];
@@ -204,7 +223,7 @@ void Fusion::place_alone(int i) {
   if (!g.reduces) {
     const std::vector<Expr>& sizes = u.value->type.sizes;
     g.dims.push_back({RangeKind::Parallel, product(sizes)});
-    u.result_map = loops::delinearize(dim_symbol(0, g.dims[0].extent), sizes);
+    u.result_map = index_of(0, sizes);
     return;
   }
   // Adjacent dimensions of one kind form an iteration dimension. Dimensions of size 1 belong to none.
@@ -224,7 +243,7 @@ void Fusion::place_alone(int i) {
       dims.push_back(d);
     }
     IterationDim run{reduced ? RangeKind::Inner : RangeKind::Parallel, product(sizes)};
-    std::vector<Expr> index = loops::delinearize(dim_symbol(g.dims.size(), run.extent), sizes);
+    const std::vector<Expr>& index = index_of(g.dims.size(), sizes);
     for (size_t k = 0; k < dims.size(); ++k) u.operand_map[dims[k]] = index[k];
     g.dims.push_back(run);
   }
@@ -243,6 +262,7 @@ void Fusion::open_group(int i) {
   FusionGroup& g = groups.back();
   g.nodes = {i};
   g.first = g.last = u.position;
+  g.oldest = u.group;
   g.cost = u.cost;
   g.fusable = !u.is_call() && u.kind != SchedulerNodeKind::Assert;
   g.prepacked = u.prepacked;
@@ -269,6 +289,7 @@ void Fusion::add_dependency(int g, int on) {
 bool Fusion::depends(int later, int earlier) const { return has(groups[later].deps, earlier); }
 
 void Fusion::form_groups() {
+  groups.reserve(nodes.size());
   for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
     if (nodes[i].inlined) continue;
     open_group(i);
@@ -289,13 +310,15 @@ void Fusion::form_groups() {
   }
 }
 
-// Whether a and b may become one group: no path between them runs through a third group.
+// Whether a and b may become one group: no path between them runs through a third group. Such a path begins with a
+// group that reads a node of the first one. A reader is opened after what it reads, and the later of two groups lives
+// on when they merge, so the number of that group is above the first one's `oldest`.
 bool Fusion::legal(int a, int b) const {
-  bool ok = true;
-  each_bit(groups[b].deps, [&](int x) { ok &= x == a || !has(groups[x].deps, a); });
-  if (!ok) return false;
-  each_bit(groups[a].deps, [&](int x) { ok &= x == b || !has(groups[x].deps, b); });
-  return ok;
+  const auto between = [&](int from, int to) {
+    return any_bit(groups[to].deps, groups[from].oldest,
+                   [&](int x) { return x != from && x != to && has(groups[x].deps, from); });
+  };
+  return !between(a, b) && !between(b, a);
 }
 
 // Whether a group over the dimensions `from` can run over `to`. images: what each symbol of `from` becomes.
@@ -462,8 +485,9 @@ bool Fusion::try_merge(int a, int b) {
   return false;
 }
 
-// Merges a into b.
+// Merges a into b, the later one.
 void Fusion::join(int a, int b) {
+  VESTA_CHECK(a < b, "group {} is merged into an earlier one, {}", a, b);
   FusionGroup& ga = groups[a];
   FusionGroup& gb = groups[b];
   for (int i : ga.nodes) nodes[i].group = b;
@@ -480,12 +504,15 @@ void Fusion::join(int a, int b) {
   ga.alive = false;
   ga.nodes.clear();
   ga.deps.clear();
+  gb.oldest = std::min(ga.oldest, gb.oldest);
   for (int x = 0; x < static_cast<int>(groups.size()); ++x) {
     FusionGroup& g = groups[x];
-    if (x == b || !g.alive || (!has(g.deps, a) && !has(g.deps, b))) continue;
+    if (x == b || !g.alive) continue;
+    const bool on_a = has(g.deps, a), on_b = has(g.deps, b);
+    if (!on_a && !on_b) continue;
     clear(g.deps, a);
     set(g.deps, b);
-    merge_into(g.deps, gb.deps);
+    if (!on_a || !on_b) merge_into(g.deps, gb.deps);  // otherwise it has them already
   }
 }
 
@@ -511,24 +538,27 @@ void Fusion::merge_siblings() {
       }
     }
   }
-  for (const Value* v : order) {
-    std::vector<int>& list = readers[v];
-    for (size_t k = 0; k + 1 < list.size() && k < 16; ++k) {
-      int a = list[k], b = list[k + 1];
-      if (a == b || !groups[a].alive || !groups[b].alive || depends(b, a) || depends(a, b)) continue;
-      bool aligned = false;
-      for (int i : groups[a].nodes) {
-        for (const Read& r : nodes[i].reads) {
-          for (int j : groups[b].nodes) {
-            for (const Read& q : nodes[j].reads) {
-              aligned |= r.base == v && q.base == v && !r.opaque && !q.opaque && r.index == q.index;
-            }
-          }
+  const auto may_join = [&](int a, int b) {
+    return a != b && groups[a].alive && groups[b].alive && groups[a].dims == groups[b].dims &&
+           std::abs(groups[b].first - groups[a].last) < limits_.distance && !depends(b, a) && !depends(a, b);
+  };
+  const auto reads_alike = [&](int a, int b, const Value* v) {
+    for (int i : groups[a].nodes) {
+      for (const Read& r : nodes[i].reads) {
+        if (r.base != v || r.opaque) continue;
+        for (int j : groups[b].nodes) {
+          for (const Read& q : nodes[j].reads)
+            if (q.base == v && !q.opaque && r.index == q.index) return true;
         }
       }
-      if (aligned && groups[a].dims == groups[b].dims &&
-          std::abs(groups[b].first - groups[a].last) < limits_.distance && !delays_replacement(a, b) &&
-          !delays_replacement(b, a))
+    }
+    return false;
+  };
+  for (const Value* v : order) {
+    const std::vector<int>& list = readers[v];
+    for (size_t k = 0; k + 1 < list.size(); ++k) {
+      const int a = list[k], b = list[k + 1];
+      if (may_join(a, b) && reads_alike(a, b, v) && !delays_replacement(a, b) && !delays_replacement(b, a))
         try_merge(a, b);
     }
   }

@@ -96,6 +96,7 @@ struct FusionGroup {
   bool replaces_input =
       false;  // it overwrites an input that it reads, and runs after all groups that do not need its result
   int first = 0, last = 0;     // positions
+  int oldest = 0;              // the least number of the groups that were merged into this one
   int cost = 0;                // of its scheduler nodes
   std::vector<uint64_t> deps;  // groups that must run before, transitively
 };
@@ -148,6 +149,7 @@ class Fusion {
   bool is_argument(const graph::Node& node, const graph::Value* v) const;
   std::string why_no_kernel(const graph::Node& node) const;
   void place_alone(int u);
+  const std::vector<Expr>& index_of(size_t k, const std::vector<Expr>& sizes);
   void collect_reads(int u);
   void read_wanted(const SchedulerNode& u, std::vector<Expr> operand_index, std::vector<Read>& out);
   void walk(const graph::Value* v, const std::vector<Expr>* index, std::vector<Read>& out);
@@ -187,6 +189,10 @@ class Fusion {
     std::unordered_map<Expr, Expr> known;
   };
   std::vector<Images> images_;
+  struct SizesHash {
+    size_t operator()(const std::vector<Expr>& sizes) const;
+  };
+  std::vector<std::unordered_map<std::vector<Expr>, std::vector<Expr>, SizesHash>> indices_;  // by k
   std::vector<std::pair<loops::IndexCheck, int>> asserted_;  // with the Assert scheduler node of each check
 };
 

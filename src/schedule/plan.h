@@ -56,8 +56,8 @@ struct KernelStep {
   Expr item_cost;                         // estimated nanoseconds of one work item, for splitting over threads
   int64_t estimated_bytes = 0;            // for the sizes' hints
   double estimated_us = 0;
-  std::vector<std::string> ops;  // the ATen ops fused here, in order
-  std::vector<uint32_t> values;  // ids of the graph's values that these ops give
+  std::vector<std::string_view> ops;  // the ATen ops fused here, in order; the names are those of the op table
+  std::vector<uint32_t> values;       // ids of the graph's values that these ops give
 };
 
 // An argument of an extern call: data, or views of buffers.

@@ -32,9 +32,9 @@ const loops::MemoryRef* Planner::memory_of(const Value* v) const {
   int p = fusion_.scheduler_node_of(v);
   if (p == -2) return nullptr;
   if (p >= 0 && (fusion_.nodes[p].inlined || fusion_.nodes[p].group == current_)) return nullptr;
-  int b = buffer_of_[v->id];
+  int b = placement_.of_value[v->id];
   VESTA_CHECK(b >= 0, "%{} is read by a kernel but lies in no buffer", v->id);
-  return &memory_[b];
+  return &placement_.memory[b];
 }
 
 const loops::IndexMap* Planner::index_map(const Node* node) const {
@@ -47,17 +47,39 @@ bool Planner::has_work(int g) const {
   if (!group.fusable) return true;
   return std::any_of(group.nodes.begin(), group.nodes.end(), [&](int i) {
     const SchedulerNode& u = fusion_.nodes[i];
-    if (node_buffer_[i] >= 0 || u.into) return true;
+    if (placement_.of_node[i] >= 0 || u.into) return true;
     if (!u.node || u.kind == SchedulerNodeKind::Check) return false;
     // An uninitialized result need not hold anything.
     if (u.node->op->has(graph::kUninitialized) && u.value->users.empty()) return false;
     return std::any_of(u.node->results.begin(), u.node->results.end(), [&](const Value* v) {
-      return v && buffer_of_[v->id] >= 0 && !graph::numel(v->type).is_constant(0);
+      return v && placement_.of_value[v->id] >= 0 && !graph::numel(v->type).is_constant(0);
     });
   });
 }
 
-KernelStep Planner::build_kernel(int g) {
+// The kernel of group g: that of an equal group with this group's buffers, or a new one.
+KernelStep Planner::kernel_of(int g) {
+  const KernelKey& key = keys_.of(g);
+  // A dag names its buffers, so it serves one group alone.
+  auto known = options_.keep_dags ? built_.end() : built_.find(key);
+  if (known == built_.end()) {
+    Built made;
+    std::vector<const Node*> nodes;
+    made.step = build_kernel(g, nodes);
+    for (const KernelArg& a : made.step.args) made.args.push_back(key.number_of(a.buffer));
+    for (const Node* n : nodes) made.nodes.push_back(key.number_of(n));
+    known = built_.insert_or_assign(key, std::move(made)).first;
+  }
+  const Built& built = known->second;
+  KernelStep step = built.step;
+  for (size_t i = 0; i < step.args.size(); ++i) step.args[i].buffer = key.buffers[built.args[i]];
+  for (const size_t i : built.nodes)
+    for (const Value* v : key.nodes[i]->results)
+      if (v) step.values.push_back(v->id);
+  return step;
+}
+
+KernelStep Planner::build_kernel(int g, std::vector<const Node*>& computed) {
   const FusionGroup& group = fusion_.groups[g];
   current_ = g;
   index_maps_.clear();
@@ -74,20 +96,20 @@ KernelStep Planner::build_kernel(int g) {
     if (u.kind == SchedulerNodeKind::Reduce || u.kind == SchedulerNodeKind::Scan) {
       index_maps_[u.node] = {u.result_map, u.operand_map, nullptr, 0};
     } else if (u.kind == SchedulerNodeKind::Final) {
-      index_maps_[u.node] = {u.result_map, {}, &memory_[node_buffer_[u.partner]], u.operand_map[0]};
+      index_maps_[u.node] = {u.result_map, {}, &placement_.memory[placement_.of_node[u.partner]], u.operand_map[0]};
     }
   }
   for (int i : group.nodes) {
     const SchedulerNode& u = fusion_.nodes[i];
     if (u.kind == SchedulerNodeKind::Copy) {
-      const loops::MemoryRef& to = memory_[u.into ? buffer_of_[u.into->id] : node_buffer_[i]];
+      const loops::MemoryRef& to = placement_.memory[u.into ? placement_.of_value[u.into->id] : placement_.of_node[i]];
       store(lowering, to, u.value, u.result_map);
       continue;
     }
     if (u.kind == SchedulerNodeKind::Check) {
-      const loops::MemoryRef& to = memory_[node_buffer_[i]];
+      const loops::MemoryRef& to = placement_.memory[placement_.of_node[i]];
       if (u.partner >= 0) {
-        const loops::MemoryRef& chunks = memory_[node_buffer_[u.partner]];
+        const loops::MemoryRef& chunks = placement_.memory[placement_.of_node[u.partner]];
         auto in_range = dag.load(chunks.buffer, loops::offset_of(chunks, u.operand_map));
         dag.store(to.buffer, 0, dag.reduce(ReduceOp::All, in_range, {}, 0));
         continue;
@@ -100,7 +122,7 @@ KernelStep Planner::build_kernel(int g) {
       continue;
     }
     if (u.kind == SchedulerNodeKind::Update) {
-      lowering.update(*u.node, u.operand_map, memory_[buffer_of_[u.value->id]], u.piece);
+      lowering.update(*u.node, u.operand_map, placement_.memory[placement_.of_value[u.value->id]], u.piece);
       continue;
     }
     if (u.kind == SchedulerNodeKind::Partial) {
@@ -111,13 +133,13 @@ KernelStep Planner::build_kernel(int g) {
       for (size_t k = 0; k < u.operand_sizes.size(); ++k) {
         if (!u.operand_reduced[k] && k != d) at.push_back(u.operand_map[k]);
       }
-      const loops::MemoryRef& to = memory_[node_buffer_[i]];
+      const loops::MemoryRef& to = placement_.memory[placement_.of_node[i]];
       dag.store(to.buffer, loops::offset_of(to, at), lowering.reduction(*u.node, map, 0));
       continue;
     }
     for (const Value* v : u.node->results) {
-      if (!v || buffer_of_[v->id] < 0) continue;
-      const loops::MemoryRef& to = memory_[buffer_of_[v->id]];
+      if (!v || placement_.of_value[v->id] < 0) continue;
+      const loops::MemoryRef& to = placement_.memory[placement_.of_value[v->id]];
       std::vector<Expr> at = u.result_map;
       if (u.kind != SchedulerNodeKind::Map &&
           u.kind != SchedulerNodeKind::Scan) {  // a reduction's map does not have its reduced dimensions
@@ -167,11 +189,8 @@ KernelStep Planner::build_kernel(int g) {
   step.item_cost = choice.item_cost;
   step.estimated_bytes = choice.bytes;
   step.estimated_us = choice.us;
-  for (const Node* n : lowering.nodes()) {
-    step.ops.push_back(n->op->name);
-    for (const Value* v : n->results)
-      if (v) step.values.push_back(v->id);
-  }
+  computed = lowering.nodes();
+  for (const Node* n : computed) step.ops.emplace_back(n->op->name);
   if (fusion_.nodes[group.nodes[0]].kind == SchedulerNodeKind::Check) step.ops.emplace_back("index_check");
   current_ = -1;
   return step;
@@ -208,16 +227,17 @@ void Planner::build_kernels() {
   for (bool again = true; again;) {
     again = false;
     plan_.buffers.clear();
-    memory_.clear();
-    aliased_.clear();
+    placement_.memory.clear();
+    placement_.aliased.clear();
     assign_buffers();
-    kernels_.assign(fusion_.groups.size(), std::nullopt);
+    kernels_.clear();
+    kernels_.resize(fusion_.groups.size());
     for (size_t g = 0; g < fusion_.groups.size() && !again; ++g) {
       const FusionGroup& group = fusion_.groups[g];
       if (!group.alive || !group.fusable || !has_work(static_cast<int>(g))) continue;
       std::string why;
       try {
-        kernels_[g] = build_kernel(static_cast<int>(g));
+        kernels_[g] = std::make_unique<KernelStep>(kernel_of(static_cast<int>(g)));
         continue;
       } catch (const ReadsWhatItWrote&) {
         const bool copied = fusion_.copy_back(static_cast<int>(g));
@@ -309,7 +329,7 @@ ExternStep Planner::extern_step(int i) {
   if (u.kind == SchedulerNodeKind::Copy) {
     step.op = &graph::get_op("aten::clone");
     step.args = {window(u.value), graph::Arg{graph::None{}}};
-    step.results = {node_buffer_[i]};
+    step.results = {placement_.of_node[i]};
     return step;
   }
   step.op = u.node->op;
@@ -329,7 +349,7 @@ ExternStep Planner::extern_step(int i) {
       step.args.emplace_back(a);
     }
   }
-  for (const Value* v : u.node->results) step.results.push_back(v ? buffer_of_[v->id] : -1);
+  for (const Value* v : u.node->results) step.results.push_back(v ? placement_.of_value[v->id] : -1);
   return step;
 }
 
@@ -343,7 +363,7 @@ void Planner::add_outputs() {
     const graph::Output& o = graph_.outputs[i];
     const int copy = fusion_.output_copy[i];
     plan_.outputs.push_back(o.kind != graph::OutputKind::Fresh ? BufferView{}
-                            : copy >= 0                        ? whole(node_buffer_[copy])
+                            : copy >= 0                        ? whole(placement_.of_node[copy])
                                                                : window(o.value));
   }
 }
@@ -369,7 +389,8 @@ Plan Planner::run() {
     std::vector<Step>& steps = group.prepacked ? plan_.prepacked : plan_.steps;
     const SchedulerNode& first = fusion_.nodes[group.nodes[0]];
     if (first.kind == SchedulerNodeKind::Assert) {
-      steps.emplace_back(AssertStep{node_buffer_[first.partner], "index out of range in " + first.node->op->name});
+      steps.emplace_back(
+          AssertStep{placement_.of_node[first.partner], "index out of range in " + first.node->op->name});
     } else if (!group.fusable) {
       steps.emplace_back(extern_step(group.nodes[0]));
     } else if (kernels_[g]) {
@@ -379,7 +400,7 @@ Plan Planner::run() {
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {
     const graph::Mutation& m = graph_.mutations[i];
     int c = fusion_.mutation_copy[i];
-    plan_.steps.emplace_back(CopyStep{c >= 0 ? whole(node_buffer_[c]) : window(m.value), m.input});
+    plan_.steps.emplace_back(CopyStep{c >= 0 ? whole(placement_.of_node[c]) : window(m.value), m.input});
   }
   add_outputs();
   plan_.device = device();

@@ -3,6 +3,7 @@
 
 #include "schedule/cpu_loops.h"
 #include "schedule/fusion.h"
+#include "schedule/kernel_key.h"
 #include "schedule/stage.h"
 
 namespace vesta::schedule {
@@ -10,7 +11,7 @@ namespace vesta::schedule {
 class Planner final : public loops::BufferLookup {
  public:
   Planner(const graph::Graph& graph, const Options& options, const Refused& refused)
-      : graph_(graph), options_(options), fusion_(graph, options, refused) {}
+      : graph_(graph), options_(options), fusion_(graph, options, refused), keys_(graph, fusion_, placement_) {}
   Plan run();
 
   // Thrown by run(): the kernel of this node cannot be built even alone.
@@ -41,7 +42,8 @@ class Planner final : public loops::BufferLookup {
 
   // Steps (planner.cpp)
   void build_kernels();
-  KernelStep build_kernel(int g);
+  KernelStep kernel_of(int g);
+  KernelStep build_kernel(int g, std::vector<const graph::Node*>& computed);
   // Thrown where a kernel would read an input at another index, or later, than it overwrites it.
   struct ReadsWhatItWrote {};
   void check_in_place(const FusionGroup& group, const Staged& staged) const;
@@ -55,11 +57,15 @@ class Planner final : public loops::BufferLookup {
   const Options& options_;
   Fusion fusion_;
   Plan plan_;
-  std::vector<int> buffer_of_;                      // by value id; -1: none
-  std::vector<int> node_buffer_;                    // Partial and Copy scheduler nodes
-  std::vector<loops::MemoryRef> memory_;            // by buffer
-  std::vector<std::vector<int>> aliased_;           // by buffer: buffers that share memory with a returned view
-  std::vector<std::optional<KernelStep>> kernels_;  // by group
+  Placement placement_;
+  KernelKeys keys_;
+  std::vector<std::unique_ptr<KernelStep>> kernels_;  // by group
+  // Each distinct kernel that was built, with the numbers of its arguments and nodes in the key.
+  struct Built {
+    KernelStep step;
+    std::vector<size_t> args, nodes;
+  };
+  std::unordered_map<KernelKey, Built, KernelKeyHash> built_;
   // of the group that is being built
   int current_ = -1;
   std::unordered_map<const graph::Node*, loops::IndexMap> index_maps_;

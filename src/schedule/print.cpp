@@ -69,7 +69,7 @@ std::string indented(const std::string& s) {
 std::string text(const Step& step) {
   if (auto* k = std::get_if<KernelStep>(&step)) {
     std::string s = "kernel";
-    for (const std::string& op : k->ops) s += " " + (op.starts_with("aten::") ? op.substr(6) : op);
+    for (const std::string_view op : k->ops) s.append(" ").append(op.starts_with("aten::") ? op.substr(6) : op);
     s += fmt::format("\n    {}; items {}; {} bytes, {:.1f} us\n    buffers", loops_of(*k->kernel), to_string(k->items),
                      k->estimated_bytes, k->estimated_us);
     for (const KernelArg& a : k->args) {

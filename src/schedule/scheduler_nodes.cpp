@@ -141,6 +141,7 @@ std::string Fusion::why_no_kernel(const Node& node) const {
 
 void Fusion::collect_nodes() {
   int position = 0, last_ordered = -1;
+  nodes.reserve(graph_.node_count());
   graph_.for_each_node([&](const Node* node) {
     ++position;
     if (is_view(node)) {

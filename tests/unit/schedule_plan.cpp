@@ -486,4 +486,23 @@ TEST(Plan, CyclesThroughCallsAreNotFused) {
   EXPECT_TRUE(std::holds_alternative<schedule::ExternStep>(plan.steps[1]));
 }
 
+// When the product and the sum of both become one kernel, the call between them depends on what the sum reads, although
+// it comes first.
+TEST(Plan, ACallDependsOnWhatAMergedGroupReads) {
+  const auto g = graph::parse(R"(input %0 : f32[64, 64] = argument "x"
+input %1 : f32[64, 64] = argument "m"
+input %7 : f32[128, 64] = argument "y"
+%2 : f32[64, 64] = aten::mul.Tensor(%0, %0)
+%3 : f32[64, 64] = aten::mm(%2, %1)
+%4 : f32[64] = aten::sum.dim_IntList(%7, [0])
+%5 : f32[64, 64] = aten::add.Tensor(%2, %4)
+%6 : f32[64] = aten::add.Scalar(%4, 1)
+output %3
+output %5
+output %6
+)");
+  check_dependencies(*g);
+  EXPECT_EQ(kernels(schedule::make_plan(*g, {})), 2) << schedule::print(schedule::make_plan(*g, {}));
+}
+
 }  // namespace

@@ -77,10 +77,10 @@ bool fold_constants(Graph& graph, const PassContext& context) {
       return;
     Value* y = n->results[0];
     const auto it = table.find(n->op->name);
-    // full() makes contiguous tensors. An expanded or sliced value that is an output has strides of its own.
-    if (it == table.end() || y->type.strides != contiguous_strides(y->type.sizes)) return;
+    if (it == table.end()) return;
     const std::optional<double> v = folded(it->second, *n);
-    if (!v || !rewriter.may()) return;
+    // full() makes contiguous tensors. An expanded or sliced value that is an output has strides of its own.
+    if (!v || y->type.strides != contiguous_strides(y->type.sizes) || !rewriter.may()) return;
     const Node* made = graph.add_node(
         *full, {y->type.sizes, scalar_of(y->type.dtype, *v), y->type.dtype, None{}, y->type.device, None{}}, {y->type},
         n);

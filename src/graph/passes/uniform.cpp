@@ -41,16 +41,19 @@ std::optional<double> rounded_to(DType t, double v) {
 }
 
 std::optional<double> number_of(const Arg& a) {
-  Arg number = a;
+  std::optional<Arg> filled;
+  const Arg* number = &a;
   DType type = DType::F64;
   if (const Value* v = value_of(a)) {
     if (!v->producer || v->producer->prepacked) return std::nullopt;
-    number = fill_number(*v->producer).value_or(None{});
+    filled = fill_number(*v->producer);
+    if (!filled) return std::nullopt;
+    number = &*filled;
     type = v->type.dtype;
   }
-  if (const bool* b = std::get_if<bool>(&number)) return rounded_to(type, *b ? 1 : 0);
-  if (const double* d = std::get_if<double>(&number)) return rounded_to(type, *d);
-  const Expr* e = std::get_if<Expr>(&number);
+  if (const bool* b = std::get_if<bool>(number)) return rounded_to(type, *b ? 1 : 0);
+  if (const double* d = std::get_if<double>(number)) return rounded_to(type, *d);
+  const Expr* e = std::get_if<Expr>(number);
   if (!e || !e->is_constant() || std::fabs(static_cast<double>(e->constant())) > kExactIntegers) return std::nullopt;
   return rounded_to(type, static_cast<double>(e->constant()));
 }
