@@ -15,8 +15,9 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     Without this option, ``VESTA_DEADLINE_MS`` in the environment.
 ``compile_memory`` (int; -1)
     How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three
-    eighths for plans, a half for code generation. A compile that does not fit waits for others. One that is too large
-    alone is given up: the functions that it calls are compiled apart, or its calls run eager, and
+    eighths for plans, a half for code generation. A compile that does not fit waits for others. A kernel whose
+    estimate does not fit is compiled in a process of its own, which has these bytes and a minute. A compile that is
+    too large alone is given up: the functions that it calls are compiled apart, or its calls run eager, and
     :func:`vesta.explain` says how much would be enough. The bytes are upper estimates. -1: a quarter of the memory
     that the process may use. AOTAutograd and NVRTC are not counted.
     Without this option, ``VESTA_COMPILE_MEMORY`` in the environment.

@@ -295,7 +295,9 @@ def test_a_delayed_stage_delays_no_training_call(stage: str, options: dict[str, 
     assert not graph.pending and graph.ms["aot_autograd"] > 0
     assert "aot_autograd" in str(vesta.explain(training.compiled))
     assert training.halves_that_ran() == 0
-    assert vesta.wait(timeout=60)
+    assert not vesta.wait(training.compiled, timeout=0)
+    assert vesta.wait(training.compiled, timeout=60)
+    assert vesta.wait(timeout=0)
     training.check()
     assert training.halves_that_ran() == 2
 

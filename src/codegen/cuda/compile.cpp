@@ -75,7 +75,7 @@ class ToCode {
       }
       if (cancel_) cancel_->check();
       const size_t i = n - programs;
-      const KernelSpan span(wanted[i]);
+      const KernelSpan span(wanted[i], "compiled");
       const std::string& part = parts[i % programs].get()[i / programs];
       const std::string cubin = binary_ ? machine_code(part, sources[i], names[i], multiplies[i]) : std::string();
       if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], cubin, part);
