@@ -109,6 +109,8 @@ void add_capture(py::module_& m) {
       .def_readonly("offset", &CaptureSegment::offset)
       .def_readonly("variants", &CaptureSegment::variants)
       .def_readonly("skipped", &CaptureSegment::skipped)
+      .def_readonly("slower", &CaptureSegment::slower)
+      .def_readonly("uncompiled", &CaptureSegment::uncompiled)
       .def_readonly("failures", &CaptureSegment::failures)
       .def_readonly("skipped_name", &CaptureSegment::skipped_name);
   py::class_<CaptureRecompile>(m, "CaptureRecompile")

@@ -19,6 +19,8 @@ CaptureReport Captured::report() const {
     out.offset = key.second;
     out.skipped = s.skipped.text;
     out.failures.assign(s.failures.begin(), s.failures.end());
+    if (s.profit.is_active()) out.slower = s.slower;
+    out.uncompiled = s.uncompiled;
     if (!s.skipped.empty()) out.skipped_name = row(s.skipped.id).name;
     for (const auto& v : s.variants) {
       if (!v->watched.alive()) continue;

@@ -14,6 +14,7 @@
 #include "capture/python/segments/capture_segment.h"
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
+#include "capture/python/segments/run_uncompiled.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "capture/python/wrapper/stance.h"
@@ -72,6 +73,16 @@ void count_gain(const Variant& v, Gain& gain) {
   gain.kernels += static_cast<int64_t>(v.graph.report.kernels.size());
   gain.operators += v.graph.report.ops_extern;
 }
+
+// The instructions before which the segment's variants end; none if they all end with a return.
+std::vector<int> ends_of(const Segment& s) {
+  std::vector<int> ends;
+  for (const auto& v : s.variants)
+    if (v->epilogue.kind == Epilogue::Kind::Break) ends.push_back(v->epilogue.position);
+  return ends;
+}
+
+bool is_whole_call(const Segment& s, bool first) { return first && ends_of(s).empty(); }
 
 }  // namespace
 
@@ -263,6 +274,49 @@ bool SegmentedCall::execute_break() {
   return true;
 }
 
+bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
+  const double compile_ms = gain_->compile_ms;
+  Ready ready;
+  if (warm_up_) ready.checked_at = warm_up_->end;
+  if (!prepare(s, ready)) return false;
+  const std::shared_ptr<Variant> v = ready.variant;
+  const Epilogue& end = v->epilogue;
+  if (warm_up_) {
+    warm_up_->ready = true;
+    if (end.kind == Epilogue::Kind::Break) warm_up_->stop = v->report.stop;
+    return left(end_warm_up(thread_, frame_, position_));
+  }
+  count_gain(*v, *gain_);
+  PyObject* result = nullptr;
+  if (!give_warnings(ready) || !leave_segment(frame_, ready, &result))
+    return left(throw_at(thread_, frame_, position_));
+  turn.ran_compiled(*v, ready.compiled || gain_->compile_ms != compile_ms);
+  if (end.kind == Epilogue::Kind::Return) return left(finish(thread_, frame_, result, end.position));
+  idle_ = v->graph.executable && v->graph.report.ops_traced > 0 ? 0 : idle_ + 1;
+  position_ = end.position;
+  if (v->report.stop) ++v->report.stop->count;
+  if (idle_ <= kMostIdleSegments) return true;
+  s.skipped = reason_for(Break::TooManyBreaks);
+  return left(resume(thread_, frame_, position_));
+}
+
+bool SegmentedCall::run_uncompiled(Segment& s, SegmentTurn& turn) {
+  gain_->entered = true;
+  const UncompiledRun ran = capture::run_uncompiled(thread_, frame_, position_, ends_of(s));
+  if (ran.astray)
+    turn.went_astray();
+  else if (!ran.left || *ran.left)
+    turn.ran_uncompiled();
+  if (ran.left) return left(*ran.left);
+  position_ = ran.position;
+  for (const auto& v : s.variants)
+    if (v->report.stop && v->epilogue.position == position_) {
+      ++v->report.stop->count;
+      break;
+    }
+  return true;
+}
+
 PyObject* SegmentedCall::run() {
   std::unique_ptr<FrameEvents> events;
   if (events::is_on()) [[unlikely]]
@@ -274,29 +328,13 @@ PyObject* SegmentedCall::run() {
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active", true);
     if (!s->skipped.empty()) return leave_skipped(*s);
     {
-      Ready ready;
-      if (warm_up_) ready.checked_at = warm_up_->end;
-      if (!prepare(*s, ready)) return left_;
-      const std::shared_ptr<Variant> v = ready.variant;
-      const Epilogue& end = v->epilogue;
-      if (warm_up_) {
-        warm_up_->ready = true;
-        if (end.kind == Epilogue::Kind::Break) warm_up_->stop = v->report.stop;
-        return end_warm_up(thread_, frame_, position_);
-      }
-      count_gain(*v, *gain_);
-      PyObject* result = nullptr;
-      if (!give_warnings(ready) || !leave_segment(frame_, ready, &result)) return throw_at(thread_, frame_, position_);
-      if (end.kind == Epilogue::Kind::Return) return finish(thread_, frame_, result, end.position);
-      idle_ = v->graph.executable && v->graph.report.ops_traced > 0 ? 0 : idle_ + 1;
-      fresh_ = false;
-      position_ = end.position;
-      if (v->report.stop) ++v->report.stop->count;
-      if (idle_ > kMostIdleSegments) {
-        s->skipped = reason_for(Break::TooManyBreaks);
-        return resume(thread_, frame_, position_);
-      }
+      const bool measures = !warm_up_ && !captured_.profit.is_off() && !s->variants.empty() && lost_.empty() &&
+                            !is_whole_call(*s, fresh_ && !gain_->entered);
+      SegmentTurn turn(s, frame_, measures);
+      gain_->measured |= turn.is_measured();
+      if (!(turn.is_uncompiled() ? run_uncompiled(*s, turn) : run_compiled(*s, turn))) return left_;
     }  // the breaking instruction works on objects that nothing here refers to any more
+    fresh_ = false;
     const int64_t before = gain_->kernels + gain_->operators;
     if (!execute_break()) return left_;
     if (gain_->kernels + gain_->operators > before) idle_ = 0;  // a function that it called is compiled

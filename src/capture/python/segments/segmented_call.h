@@ -10,6 +10,7 @@
 #include "capture/entry/compile_time.h"
 #include "capture/python/segments/captured.h"
 #include "capture/python/segments/run_variant.h"
+#include "capture/python/segments/segment_turn.h"
 
 namespace vesta::capture {
 
@@ -36,6 +37,9 @@ class SegmentedCall {
   bool find(Segment& s, Ready& ready, CaptureDifference& why);
   bool drop_passing(Segment& s, CaptureRecompile& why);
   bool give_warnings(Ready& ready);
+  bool run_compiled(Segment& s, SegmentTurn& turn);
+  // Runs the segment as it is, up to its break.
+  bool run_uncompiled(Segment& s, SegmentTurn& turn);
   bool execute_break();
 
   Captured& captured_;

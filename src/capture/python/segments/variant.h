@@ -14,6 +14,7 @@
 #include "capture/python/guards/watched.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
+#include "capture/python/wrapper/profit_by_signature.h"
 #include "vesta/capture_report.h"
 
 namespace vesta::capture {
@@ -69,8 +70,14 @@ struct Segment {
   bool held_back = false;          // a capture was put off, because recompiles take too long
   std::set<std::string> failures;  // of Vesta's own in traces that came to nothing, at most kMostFailures
   static constexpr size_t kMostFailures = 8;
-  Reason skipped;     // if set, CPython runs the rest of the frame, for this reason
-  std::string apart;  // if set: why its parts are compiled apart (TraceSettings::apart)
+  // Measurements of a segment that is one of several in a call (segment_turn.h).
+  ProfitBySignature profit{kRunsBeforeMeasured};
+  static constexpr int kRunsBeforeMeasured = 4;
+  int64_t runs = 0;        // that may count in them
+  int64_t uncompiled = 0;  // runs as it is
+  std::string slower;      // what the last measurement found if it was slower compiled, with both times
+  Reason skipped;          // if set, CPython runs the rest of the frame, for this reason
+  std::string apart;       // if set: why its parts are compiled apart (TraceSettings::apart)
 };
 
 }  // namespace vesta::capture
