@@ -207,7 +207,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         recompiles=tuple(recompile_of(r) for r in report.recompiles),
         fallbacks=tuple(report.fallbacks),
         skipped=tuple(Skipped(line_of(s.where), s.skipped, s.skipped_name) for s in report.segments if s.skipped),
-        slower=tuple(Slower(line_of(s.where), s.slower, s.uncompiled) for s in report.segments if s.slower),
+        slower=tuple(part for s in report.segments for part in slower_parts(s)),
         failures=tuple(Skipped(line_of(s.where), text, "trace-failed") for s in report.segments for text in s.failures),
         calls=report.calls,
         aside=report.aside,
@@ -298,6 +298,14 @@ def together(breaks: Sequence[Break]) -> tuple[Break, ...]:
         alike = replace(b, count=0)
         counts[alike] = counts.get(alike, 0) + b.count
     return tuple(replace(b, count=n) for b, n in counts.items())
+
+
+def slower_parts(segment: _C.CaptureSegment) -> Iterator[Slower]:
+    if segment.slower:
+        yield Slower(line_of(segment.where), f"it took {segment.slower}", segment.uncompiled)
+    if segment.rest_slower:
+        reason = f"from here to the end of the call, it took {segment.rest_slower}"
+        yield Slower(line_of(segment.where), reason, segment.rest_uncompiled)
 
 
 def lines_of(c: Captured) -> Iterator[str]:

@@ -17,10 +17,11 @@ CallArguments first_locals(Frame* f) {
 
 }  // namespace
 
-SegmentTurn::SegmentTurn(std::shared_ptr<Segment> s, Frame* f, bool measures) : segment_(std::move(s)) {
-  ProfitBySignature& profit = segment_->profit;
+SegmentTurn::SegmentTurn(std::shared_ptr<Segment> s, Measured Segment::* part, Frame* f, bool measures)
+    : segment_(std::move(s)), part_((*segment_).*part) {
+  ProfitBySignature& profit = part_.profit;
   if (!measures || profit.is_off()) return;
-  const int64_t run = segment_->runs++;
+  const int64_t run = part_.runs++;
   if (!profit.is_active() && run >= kFirstRuns && run % kOneIn != 0) return;
   const CallArguments locals = first_locals(f);
   keeps_ = profit.keeps_original(locals).has_value();
@@ -31,29 +32,22 @@ SegmentTurn::SegmentTurn(std::shared_ptr<Segment> s, Frame* f, bool measures) : 
 }
 
 SegmentTurn::~SegmentTurn() {
-  if (watches_) segment_->profit.drop(turn_);
+  if (watches_) part_.profit.drop(turn_);
 }
 
-void SegmentTurn::ran_compiled(const Variant& v, bool compiled) {
+void SegmentTurn::ran_compiled(Gain gain) {
   if (!std::exchange(watches_, false)) return;
-  Gain gain;
   gain.segments = 2;  // it is one of several: it may be slow, and is measured early
-  gain.compiled = compiled;
-  gain.trains = v.graph.trains;
-  gain.on_gpu = v.graph.on_gpu;
-  segment_->profit.learn(turn_, {}, gain, watch_ ? 1e3 * watch_->milliseconds() : 0);
+  part_.profit.learn(turn_, {}, gain, watch_ ? 1e3 * watch_->milliseconds() : 0);
 }
 
 void SegmentTurn::ran_uncompiled() {
-  ++segment_->uncompiled;
+  ++part_.uncompiled;
   if (!std::exchange(watches_, false)) return;
-  if (const auto slower = segment_->profit.learn_original(turn_, 1e3 * watch_->milliseconds()))
-    segment_->slower = "it took " + text_of(*slower);
+  if (const auto slower = part_.profit.learn_original(turn_, 1e3 * watch_->milliseconds()))
+    part_.slower = text_of(*slower);
 }
 
-void SegmentTurn::went_astray() {
-  segment_->profit.switch_off();
-  segment_->slower.clear();
-}
+void SegmentTurn::went_astray() { part_.profit.switch_off(); }
 
 }  // namespace vesta::capture

@@ -1,6 +1,7 @@
-// One run of a segment that is one of several in a call, as its measurements see it (wrapper/profit.h): compiled and
-// uncompiled runs take turns, and if the uncompiled ones are faster, it runs uncompiled until the next measurement.
-// Runs are measured apart by the signature of the frame's first local variables. The GIL guards every member.
+// One run of a part of a frame, as its measurements see it (wrapper/profit.h): of a segment that is one of several in a
+// call, or of all that follows from one. Compiled and uncompiled runs take turns, and if the uncompiled ones are
+// faster, it runs uncompiled until the next measurement. Runs are measured apart by the signature of the frame's first
+// local variables. The GIL guards every member.
 #pragma once
 
 #include <memory>
@@ -13,9 +14,9 @@ namespace vesta::capture {
 
 class SegmentTurn {
  public:
-  // Of a segment as it begins in a frame. `measures`: it has been compiled, and is not all that the call runs, whose
-  // times are measured as a whole.
-  SegmentTurn(std::shared_ptr<Segment> s, Frame* f, bool measures);
+  // As the part begins in a frame. `part`: &Segment::itself or &Segment::rest. `measures`: it has been compiled, and is
+  // not all that the call runs, whose times are measured as a whole.
+  SegmentTurn(std::shared_ptr<Segment> s, Measured Segment::* part, Frame* f, bool measures);
   // A run that nothing was said about tells nothing.
   ~SegmentTurn();
   SegmentTurn(const SegmentTurn&) = delete;
@@ -23,14 +24,15 @@ class SegmentTurn {
   bool is_uncompiled() const { return keeps_ || turn_.run == Profit::Run::Original; }
   // Whether the run is part of a measurement: the call's own time then tells nothing.
   bool is_measured() const { return turn_.run != Profit::Run::NotTimed; }
-  // The segment has run, and the frame is where it ends. `compiled`: a compile was part of it.
-  void ran_compiled(const Variant& v, bool compiled);
+  // The part has run. `gain`: what it had from compiled segments.
+  void ran_compiled(Gain gain);
   void ran_uncompiled();
   // An uncompiled run did not come to an end of the segment that is known: it runs compiled from now on.
   void went_astray();
 
  private:
   const std::shared_ptr<Segment> segment_;
+  Measured& part_;
   ProfitBySignature::Turn turn_;
   bool watches_ = false;  // the run counts
   bool keeps_ = false;

@@ -82,7 +82,40 @@ std::vector<int> ends_of(const Segment& s) {
   return ends;
 }
 
+// Whether the variant that was hit last has an operator.
+bool computes(const Segment& s) {
+  if (s.variants.empty()) return false;
+  const CompiledGraph& graph = s.variants.front()->graph;
+  return graph.executable && graph.report.ops_traced > 0;
+}
+
 bool is_whole_call(const Segment& s, bool first) { return first && ends_of(s).empty(); }
+
+// Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
+bool drop_passing(Segment& s, std::vector<std::shared_ptr<Variant>>& dropped, CaptureRecompile& why) {
+  if (s.passing == 0) return false;
+  const auto first =
+      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
+  dropped.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
+  s.variants.erase(first, s.variants.end());
+  if (dropped.empty()) return false;
+  if (dropped.back()->report.stop)
+    why.guard = dropped.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
+  else
+    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
+  return true;
+}
+
+// Gives the warnings of a run, and at the end of the frame those of traces that came to nothing.
+bool give_warnings(Ready& ready, Frame* f, int position, const std::vector<Warning>& lost) {
+  const std::vector<Warning>& known = ready.variant->warnings;
+  const bool over = ready.variant->epilogue.kind == Epilogue::Kind::Return && !lost.empty();
+  if (known.empty() && ready.warnings.empty() && !over) return true;
+  place(ready.warnings, f, position);
+  // A kernel gives the warning of its operator again when it runs, and so does a trace of its backward half.
+  std::erase_if(ready.warnings, [&](const Warning& w) { return std::ranges::find(known, w) != known.end(); });
+  return give(known) && give(ready.warnings) && (!over || give(lost));
+}
 
 }  // namespace
 
@@ -114,15 +147,12 @@ PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
                                                    : go_on_eagerly(ready.failed);
 }
 
-PyObject* SegmentedCall::leave_skipped(const Segment& s) {
-  const bool whole = fresh_ && !gain_->entered && !captured_.fullgraph;
-  PyObject* result = leave_to_python(s.skipped);
-  if (whole) *gain_ = {.entered = true, .fallback = s.skipped.text};
-  return result;
-}
-
 bool SegmentedCall::left(PyObject* result) {
   left_ = result;
+  if (!rest_) return false;
+  if (result && !gain_->measured)
+    rest_->ran_compiled({.compiled = gain_->compiled, .trains = gain_->trains, .on_gpu = gain_->on_gpu});
+  gain_->measured |= rest_->is_measured();
   return false;
 }
 
@@ -157,24 +187,9 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
   return false;
 }
 
-// Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
-bool SegmentedCall::drop_passing(Segment& s, CaptureRecompile& why) {
-  if (s.passing == 0) return false;
-  const auto first =
-      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
-  dropped_.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
-  s.variants.erase(first, s.variants.end());
-  if (dropped_.empty()) return false;
-  if (dropped_.back()->report.stop)
-    why.guard = dropped_.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
-  else
-    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
-  return true;
-}
-
 bool SegmentedCall::prepare(Segment& s, Ready& ready) {
   CaptureRecompile why;
-  const bool passed = drop_passing(s, why);
+  const bool passed = drop_passing(s, dropped_, why);
   if (find(s, ready, why)) {
     if (!warm_up_) ++captured_.hits;
     return true;
@@ -251,16 +266,6 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   return left(leave_failed(s, ready));
 }
 
-bool SegmentedCall::give_warnings(Ready& ready) {
-  const std::vector<Warning>& known = ready.variant->warnings;
-  const bool over = ready.variant->epilogue.kind == Epilogue::Kind::Return && !lost_.empty();
-  if (known.empty() && ready.warnings.empty() && !over) return true;
-  place(ready.warnings, frame_, position_);
-  // A kernel gives the warning of its operator again when it runs, and so does a trace of its backward half.
-  std::erase_if(ready.warnings, [&](const Warning& w) { return std::ranges::find(known, w) != known.end(); });
-  return give(known) && give(ready.warnings) && (!over || give(lost_));
-}
-
 bool SegmentedCall::execute_break() {
   BreakOperations operations(captured_, gain_);
   link(thread_, frame_);
@@ -288,28 +293,37 @@ bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
   }
   count_gain(*v, *gain_);
   PyObject* result = nullptr;
-  if (!give_warnings(ready) || !leave_segment(frame_, ready, &result))
+  if (!give_warnings(ready, frame_, position_, lost_) || !leave_segment(frame_, ready, &result))
     return left(throw_at(thread_, frame_, position_));
-  turn.ran_compiled(*v, ready.compiled || gain_->compile_ms != compile_ms);
+  Gain gain;
+  count_gain(*v, gain);
+  gain.compiled = ready.compiled || gain_->compile_ms != compile_ms;
+  turn.ran_compiled(gain);
   if (end.kind == Epilogue::Kind::Return) return left(finish(thread_, frame_, result, end.position));
-  idle_ = v->graph.executable && v->graph.report.ops_traced > 0 ? 0 : idle_ + 1;
   position_ = end.position;
   if (v->report.stop) ++v->report.stop->count;
-  if (idle_ <= kMostIdleSegments) return true;
-  s.skipped = reason_for(Break::TooManyBreaks);
-  return left(resume(thread_, frame_, position_));
+  return true;
 }
 
-bool SegmentedCall::run_uncompiled(Segment& s, SegmentTurn& turn) {
+bool SegmentedCall::run_uncompiled(const std::shared_ptr<Segment>& s, SegmentTurn& turn) {
   gain_->entered = true;
-  const UncompiledRun ran = capture::run_uncompiled(thread_, frame_, position_, ends_of(s));
+  std::vector<int> ends = ends_of(*s);
+  if (!turn.is_measured() && !rest_) rest_.emplace(s, &Segment::rest, frame_, true);
+  const bool to_the_end = rest_ && rest_->is_uncompiled();
+  if (to_the_end) ends.clear();
+  const UncompiledRun ran = capture::run_uncompiled(thread_, frame_, position_, ends);
   if (ran.astray)
     turn.went_astray();
   else if (!ran.left || *ran.left)
     turn.ran_uncompiled();
+  if (to_the_end) {
+    if (*ran.left) rest_->ran_uncompiled();
+    gain_->measured |= rest_->is_measured();
+    rest_.reset();
+  }
   if (ran.left) return left(*ran.left);
   position_ = ran.position;
-  for (const auto& v : s.variants)
+  for (const auto& v : s->variants)
     if (v->report.stop && v->epilogue.position == position_) {
       ++v->report.stop->count;
       break;
@@ -326,15 +340,25 @@ PyObject* SegmentedCall::run() {
     // The instruction at a break may have entered a mode.
     if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active", true);
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active", true);
-    if (!s->skipped.empty()) return leave_skipped(*s);
+    if (!s->skipped.empty()) {
+      const bool whole = fresh_ && !gain_->entered && !captured_.fullgraph;
+      left(leave_to_python(s->skipped));
+      if (whole) *gain_ = {.entered = true, .fallback = s->skipped.text};
+      return left_;
+    }
     {
       const bool measures = !warm_up_ && !captured_.profit.is_off() && !s->variants.empty() && lost_.empty() &&
                             !is_whole_call(*s, fresh_ && !gain_->entered);
-      SegmentTurn turn(s, frame_, measures);
+      SegmentTurn turn(s, &Segment::itself, frame_, measures);
       gain_->measured |= turn.is_measured();
-      if (!(turn.is_uncompiled() ? run_uncompiled(*s, turn) : run_compiled(*s, turn))) return left_;
+      if (!(turn.is_uncompiled() ? run_uncompiled(s, turn) : run_compiled(*s, turn))) return left_;
     }  // the breaking instruction works on objects that nothing here refers to any more
     fresh_ = false;
+    idle_ = computes(*s) ? 0 : idle_ + 1;
+    if (idle_ > kMostIdleSegments) {
+      s->skipped = reason_for(Break::TooManyBreaks);
+      return resume(thread_, frame_, position_);
+    }
     const int64_t before = gain_->kernels + gain_->operators;
     if (!execute_break()) return left_;
     if (gain_->kernels + gain_->operators > before) idle_ = 0;  // a function that it called is compiled

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace vesta::capture {
+namespace {
+
+constexpr size_t kMostSignatures = 8, kWhole = kMostSignatures + 1;
+
+}  // namespace
 
 void ProfitBySignature::forget() {
   groups_.clear();

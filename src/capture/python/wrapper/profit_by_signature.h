@@ -1,5 +1,5 @@
 // The measurements of one compiled function, or of one segment. Calls of one signature are measured together, apart
-// from the others: of two sizes, one may gain and one may lose. Beyond kMostSignatures, and for calls with very many
+// from the others: of two sizes, one may gain and one may lose. Beyond eight signatures, and for calls with very many
 // arguments, all others are measured together. Calls that compile or run a part eager are counted for the function as a
 // whole: if there are many, all calls are measured together, and run uncompiled together. The GIL guards every member.
 #pragma once
@@ -15,7 +15,8 @@ namespace vesta::capture {
 
 class ProfitBySignature {
  public:
-  // How a call runs, and with which calls it is measured: an index of groups_, or kWhole. nullopt: that is found out
+  // How a call runs, and with which calls it is measured: an index of groups_, or one for all
+  // calls together. nullopt: that is found out
   // after the call.
   struct Turn {
     Profit::Run run = Profit::Run::NotTimed;
@@ -49,7 +50,6 @@ class ProfitBySignature {
   void count_in(const Turn& turn, totals::Tally* calls);
 
  private:
-  static constexpr size_t kMostSignatures = 8, kWhole = kMostSignatures + 1;
   struct Group {
     std::optional<CallSignature> signature;  // nullopt: of all other calls
     Profit profit;
