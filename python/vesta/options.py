@@ -27,7 +27,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``only_if_faster`` (bool; True)
     Calls run uncompiled if measurements show that this is faster. For a measurement, compiled and uncompiled calls take
     turns, from the 17th call on; one uncompiled call ends it if a call takes a millisecond or more, and half as much
-    time again uncompiled. Calls whose arguments differ in type or size are measured apart. Functions with ``fullgraph``
+    time again uncompiled. Calls whose arguments differ in type or size are measured apart, and so are the parts of a
+    call between graph breaks, from the fifth run on. Functions with ``fullgraph``
     or ``strict``, and those that use a GPU, are not measured. False: measure none.
 ``packed_weights`` (bool, int or None; None)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another

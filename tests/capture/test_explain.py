@@ -214,8 +214,8 @@ def test_text():
             "",
             "Left to Python: parts that are slower compiled",
             f"  test_explain.py:{line + 1}  it took 3.1 us compiled and 1.2 us uncompiled; 7 runs uncompiled",
-            f"  test_explain.py:{line + 3}  from here to the end of the call, it took 9 us compiled and 8 us uncompiled; "
-            "1 run uncompiled",
+            f"  test_explain.py:{line + 3}  from here to the end of the call, it took 9 us compiled and 8 us uncompiled"
+            "; 1 run uncompiled",
             "",
             "Traces that failed",
             f"  test_explain.py:{line + 1}  no memory",

@@ -14,7 +14,9 @@ import pytest
 import torch
 
 import vesta
+from tests.capture.test_random_functions import check
 from tests.capture.test_step_aside import report
+from vesta import _C
 
 big, small = torch.randn(256, 64), torch.randn(4)
 
@@ -185,6 +187,36 @@ def test_what_gains_for_other_sizes_stays_compiled_for_them() -> None:
     for _ in range(20):
         compiled(big)
     assert _large(compiled).hits >= before + 19
+
+
+def with_uncompiled_parts(function: Any) -> Any:
+    """Compiled, but that each part runs uncompiled from its second run on, if the function has several."""
+    _C.spoil("segment")
+    return vesta.compile(function)
+
+
+def test_random_functions_whose_parts_run_uncompiled() -> None:
+    check(range(60), f"{__name__}:with_uncompiled_parts")
+
+
+@pytest.mark.slow
+def test_many_random_functions_whose_parts_run_uncompiled() -> None:
+    check(range(5000, 6000), f"{__name__}:with_uncompiled_parts")
+
+
+def test_random_functions_have_parts_that_run_uncompiled() -> None:
+    def f(s: torch.Tensor) -> torch.Tensor:
+        s = heavy(s)
+        print(end="")
+        return s + 1
+
+    compiled = with_uncompiled_parts(f)
+    try:
+        for _ in range(4):
+            torch.testing.assert_close(compiled(small), f(small))
+    finally:
+        _C.spoil("segment", False)
+    assert report(compiled).hits == 0 and report(compiled).misses == 2
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fault.h"
+
 namespace vesta::capture {
 namespace {
 
@@ -17,37 +19,43 @@ CallArguments first_locals(Frame* f) {
 
 }  // namespace
 
-SegmentTurn::SegmentTurn(std::shared_ptr<Segment> s, Measured Segment::* part, Frame* f, bool measures)
-    : segment_(std::move(s)), part_((*segment_).*part) {
-  ProfitBySignature& profit = part_.profit;
-  if (!measures || profit.is_off()) return;
-  const int64_t run = part_.runs++;
-  if (!profit.is_active() && run >= kFirstRuns && run % kOneIn != 0) return;
+SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool measures) {
+  Measured& measured = (*s).*part;
+  if (!measures || measured.profit.is_off()) return;
+  keeps_ = part == &Segment::itself && fault::spoils("segment");
+  const int64_t run = measured.runs++;
+  if (!measured.profit.is_active() && run >= kFirstRuns && run % kOneIn != 0 && !keeps_) return;
+  segment_ = s;
+  part_ = &measured;
+  if (keeps_) return;
   const CallArguments locals = first_locals(f);
-  keeps_ = profit.keeps_original(locals).has_value();
+  keeps_ = part_->profit.keeps_original(locals).has_value();
   if (keeps_) return;
   watches_ = true;
-  turn_ = profit.begin(locals);
+  turn_ = part_->profit.begin(locals);
   if (is_measured()) watch_.emplace();
 }
 
 SegmentTurn::~SegmentTurn() {
-  if (watches_) part_.profit.drop(turn_);
+  if (watches_) part_->profit.drop(turn_);
 }
 
 void SegmentTurn::ran_compiled(Gain gain) {
   if (!std::exchange(watches_, false)) return;
   gain.segments = 2;  // it is one of several: it may be slow, and is measured early
-  part_.profit.learn(turn_, {}, gain, watch_ ? 1e3 * watch_->milliseconds() : 0);
+  part_->profit.learn(turn_, {}, gain, watch_ ? 1e3 * watch_->milliseconds() : 0);
 }
 
 void SegmentTurn::ran_uncompiled() {
-  ++part_.uncompiled;
+  ++part_->uncompiled;
   if (!std::exchange(watches_, false)) return;
-  if (const auto slower = part_.profit.learn_original(turn_, 1e3 * watch_->milliseconds()))
-    part_.slower = text_of(*slower);
+  if (const auto slower = part_->profit.learn_original(turn_, 1e3 * watch_->milliseconds()))
+    part_->slower = text_of(*slower);
 }
 
-void SegmentTurn::went_astray() { part_.profit.switch_off(); }
+void SegmentTurn::went_astray() {
+  part_->profit.forget();
+  part_->profit.switch_off();
+}
 
 }  // namespace vesta::capture

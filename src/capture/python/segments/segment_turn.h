@@ -15,8 +15,9 @@ namespace vesta::capture {
 class SegmentTurn {
  public:
   // As the part begins in a frame. `part`: &Segment::itself or &Segment::rest. `measures`: it has been compiled, and is
-  // not all that the call runs, whose times are measured as a whole.
-  SegmentTurn(std::shared_ptr<Segment> s, Measured Segment::* part, Frame* f, bool measures);
+  // not all that the call runs, whose times are measured as a whole. For tests: every such run of a segment is an
+  // uncompiled one while the stage "segment" is spoiled (base/fault.h).
+  SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool measures);
   // A run that nothing was said about tells nothing.
   ~SegmentTurn();
   SegmentTurn(const SegmentTurn&) = delete;
@@ -31,8 +32,8 @@ class SegmentTurn {
   void went_astray();
 
  private:
-  const std::shared_ptr<Segment> segment_;
-  Measured& part_;
+  std::shared_ptr<Segment> segment_;  // nullptr: the run does not count
+  Measured* part_ = nullptr;
   ProfitBySignature::Turn turn_;
   bool watches_ = false;  // the run counts
   bool keeps_ = false;

@@ -89,7 +89,9 @@ bool computes(const Segment& s) {
   return graph.executable && graph.report.ops_traced > 0;
 }
 
-bool is_whole_call(const Segment& s, bool first) { return first && ends_of(s).empty(); }
+bool ends_at_returns(const Segment& s) {
+  return std::ranges::all_of(s.variants, [](const auto& v) { return v->epilogue.kind == Epilogue::Kind::Return; });
+}
 
 // Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
 bool drop_passing(Segment& s, std::vector<std::shared_ptr<Variant>>& dropped, CaptureRecompile& why) {
@@ -348,7 +350,7 @@ PyObject* SegmentedCall::run() {
     }
     {
       const bool measures = !warm_up_ && !captured_.profit.is_off() && !s->variants.empty() && lost_.empty() &&
-                            !is_whole_call(*s, fresh_ && !gain_->entered);
+                            !(fresh_ && !gain_->entered && ends_at_returns(*s));
       SegmentTurn turn(s, &Segment::itself, frame_, measures);
       gain_->measured |= turn.is_measured();
       if (!(turn.is_uncompiled() ? run_uncompiled(s, turn) : run_compiled(*s, turn))) return left_;
