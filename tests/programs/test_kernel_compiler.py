@@ -99,6 +99,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_it_ends_with_its_process(memory: int) -> None:
     start = time.perf_counter()
     done = processes.run(PROGRAM, str(N), str(memory), env=os.environ | {"VESTA_CACHE_DIR": ""}, timeout=120)

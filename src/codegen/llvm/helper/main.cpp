@@ -56,8 +56,9 @@ void limit_memory(int64_t bytes) {
   std::set_new_handler(out_of_memory);
   llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { out_of_memory(); });
   const int64_t left = std::max<int64_t>(0, bytes - status_bytes("RssAnon"));
-  const auto space = static_cast<rlim_t>(status_bytes("VmSize") + left);
-  const rlimit limit{space, space};
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(status_bytes("VmSize") + left));
   setrlimit(RLIMIT_AS, &limit);
 }
 
