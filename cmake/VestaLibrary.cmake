@@ -48,6 +48,20 @@ vesta_library(vesta_runtime_library runtime base graph loops machine artifact pr
 set_target_properties(vesta_runtime_library PROPERTIES OUTPUT_NAME vesta_runtime)
 add_library(Vesta::runtime ALIAS vesta_runtime_library)
 
+# Compiles the kernels that are too large for the memory of a process that compiles (src/codegen/llvm/helper.h). A sanitizer
+# takes more address space than it may have.
+if(VESTA_LLVM AND NOT VESTA_SANITIZE)
+  add_executable(vesta_kernel_compiler src/codegen/llvm/helper/main.cpp)
+  foreach(stage IN ITEMS base graph loops machine store codegen)
+    target_link_libraries(vesta_kernel_compiler PRIVATE vesta_${stage})
+  endforeach()
+  # It starts without an environment, so nothing can tell it where other libraries are.
+  target_link_options(vesta_kernel_compiler PRIVATE -no-pie -static-libstdc++ -static-libgcc "LINKER:--gc-sections")
+  set_target_properties(vesta_kernel_compiler PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${vesta_package}")
+  add_dependencies(vesta vesta_kernel_compiler)  # they must be of one version
+  install(TARGETS vesta_kernel_compiler RUNTIME DESTINATION ${vesta_lib_destination} COMPONENT runtime)
+endif()
+
 install(DIRECTORY include/vesta DESTINATION ${vesta_include_destination} COMPONENT development)
 install(EXPORT VestaTargets NAMESPACE Vesta:: DESTINATION ${vesta_cmake_destination} COMPONENT development)
 configure_package_config_file(cmake/VestaConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/VestaConfig.cmake"

@@ -109,6 +109,10 @@ void add_capture(py::module_& m) {
       .def_readonly("offset", &CaptureSegment::offset)
       .def_readonly("variants", &CaptureSegment::variants)
       .def_readonly("skipped", &CaptureSegment::skipped)
+      .def_readonly("slower", &CaptureSegment::slower)
+      .def_readonly("uncompiled", &CaptureSegment::uncompiled)
+      .def_readonly("rest_slower", &CaptureSegment::rest_slower)
+      .def_readonly("rest_uncompiled", &CaptureSegment::rest_uncompiled)
       .def_readonly("failures", &CaptureSegment::failures)
       .def_readonly("skipped_name", &CaptureSegment::skipped_name);
   py::class_<CaptureRecompile>(m, "CaptureRecompile")

@@ -6,6 +6,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include "base/stopwatch.h"
 #include "vesta/detail/function.h"
 
 namespace py = pybind11;
@@ -33,10 +34,11 @@ struct CompiledObject {
 // A constant argument enters the key with its type and value. nullopt if it has no such key.
 bool add_constant(PyObject* x, Call& call) {
   call.tag(static_cast<char>(Kind::Constant));
-  const PyTypeObject* type = Py_TYPE(x);
+  const auto type = reinterpret_cast<uintptr_t>(Py_TYPE(x));
   call.bytes(&type, sizeof(type));
   if (x == Py_None || PyBool_Check(x)) {
-    call.bytes(&x, sizeof(x));
+    const auto object = reinterpret_cast<uintptr_t>(x);
+    call.bytes(&object, sizeof(object));
     return true;
   }
   if (PyFloat_CheckExact(x)) {
@@ -281,6 +283,21 @@ PyObject* report(PyObject* self, PyObject*) {
   }
 }
 
+PyObject* wait(PyObject* self, PyObject* args) {
+  double seconds = -1;
+  if (!PyArg_ParseTuple(args, "|d", &seconds)) return nullptr;
+  try {
+    bool all = false;
+    {
+      const py::gil_scoped_release release;
+      all = reinterpret_cast<CompiledObject*>(self)->function->wait(end_after(seconds));
+    }
+    return PyBool_FromLong(all);
+  } catch (...) {
+    return raise();
+  }
+}
+
 PyObject* reset(PyObject* self, PyObject*) {
   reinterpret_cast<CompiledObject*>(self)->function->reset();
   Py_RETURN_NONE;
@@ -288,6 +305,7 @@ PyObject* reset(PyObject* self, PyObject*) {
 
 PyMethodDef methods[] = {
     {"report", report, METH_NOARGS, "What was compiled and what ran eager: a FunctionReport."},
+    {"wait", wait, METH_VARARGS, "Waits so many seconds for its compiles in the background; False: time ran out."},
     {"reset", reset, METH_NOARGS, "Forgets every compiled variant."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -147,6 +147,16 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class Slower:
+    """A part of a function that runs uncompiled, because ``reason`` is what measurements showed. ``runs``: how often it
+    ran uncompiled so far."""
+
+    where: Line
+    reason: str
+    runs: int
+
+
+@dataclass(frozen=True)
 class Captured:
     """Everything known about one compiled function; ``print`` shows it."""
 
@@ -157,6 +167,7 @@ class Captured:
     recompiles: tuple[Recompile, ...] = ()
     fallbacks: tuple[_C.Fallback, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    slower: tuple[Slower, ...] = ()  # parts that run uncompiled, because they are slower compiled
     failures: tuple[Skipped, ...] = ()  # of Vesta's own in traces; another trace may serve the calls all the same
     calls: int = 0
     aside: int = 0  # calls that ran uncompiled because a compile gains nothing
@@ -196,6 +207,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         recompiles=tuple(recompile_of(r) for r in report.recompiles),
         fallbacks=tuple(report.fallbacks),
         skipped=tuple(Skipped(line_of(s.where), s.skipped, s.skipped_name) for s in report.segments if s.skipped),
+        slower=tuple(part for s in report.segments for part in slower_parts(s)),
         failures=tuple(Skipped(line_of(s.where), text, "trace-failed") for s in report.segments for text in s.failures),
         calls=report.calls,
         aside=report.aside,
@@ -288,6 +300,14 @@ def together(breaks: Sequence[Break]) -> tuple[Break, ...]:
     return tuple(replace(b, count=n) for b, n in counts.items())
 
 
+def slower_parts(segment: _C.CaptureSegment) -> Iterator[Slower]:
+    if segment.slower:
+        yield Slower(line_of(segment.where), f"it took {segment.slower}", segment.uncompiled)
+    if segment.rest_slower:
+        reason = f"from here to the end of the call, it took {segment.rest_slower}"
+        yield Slower(line_of(segment.where), reason, segment.rest_uncompiled)
+
+
 def lines_of(c: Captured) -> Iterator[str]:
     title = f"{c.name} ({c.where})" if c.where else c.name
     yield title
@@ -307,6 +327,10 @@ def lines_of(c: Captured) -> Iterator[str]:
     yield from section("Graph breaks: Python runs these lines between graphs", [break_lines(b) for b in c.breaks])
     yield from section("Recompiles", [recompile_lines(r) for r in c.recompiles])
     yield from section("Not compiled: code that Python runs", [[f"{s.where}  {s.reason}"] for s in c.skipped])
+    yield from section(
+        "Left to Python: parts that are slower compiled",
+        [[f"{s.where}  {s.reason}; {several(s.runs, 'run')} uncompiled"] for s in c.slower],
+    )
     yield from section("Traces that failed", [[f"{s.where}  {s.reason}"] for s in c.failures])
     yield from section("Calls that ran eager", [[f"{several(f.count, 'time')}: {f.reason}"] for f in c.fallbacks])
 

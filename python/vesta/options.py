@@ -15,8 +15,9 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     Without this option, ``VESTA_DEADLINE_MS`` in the environment.
 ``compile_memory`` (int; -1)
     How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three
-    eighths for plans, a half for code generation. A compile that does not fit waits for others. One that is too large
-    alone is given up: the functions that it calls are compiled apart, or its calls run eager, and
+    eighths for plans, a half for code generation. A compile that does not fit waits for others. A kernel whose
+    estimate does not fit is compiled in a process of its own, which has these bytes and a minute. A compile that is
+    too large alone is given up: the functions that it calls are compiled apart, or its calls run eager, and
     :func:`vesta.explain` says how much would be enough. The bytes are upper estimates. -1: a quarter of the memory
     that the process may use. AOTAutograd and NVRTC are not counted.
     Without this option, ``VESTA_COMPILE_MEMORY`` in the environment.
@@ -26,7 +27,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``only_if_faster`` (bool; True)
     Calls run uncompiled if measurements show that this is faster. For a measurement, compiled and uncompiled calls take
     turns, from the 17th call on; one uncompiled call ends it if a call takes a millisecond or more, and half as much
-    time again uncompiled. Calls whose arguments differ in type or size are measured apart. Functions with ``fullgraph``
+    time again uncompiled. Calls whose arguments differ in type or size are measured apart, and so are the parts of a
+    call between graph breaks, from the fifth run on. Functions with ``fullgraph``
     or ``strict``, and those that use a GPU, are not measured. False: measure none.
 ``packed_weights`` (bool, int or None; None)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another

@@ -13,6 +13,7 @@ import logging
 import operator
 import os
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +92,7 @@ class _Program:
         self.runs_again = can_run_again(self.graph)
         self.prepared: list[Callable[..., Any]] = []
         self.variants: list[tuple[_Guard | None, Callable[..., Any]]] = []
+        self.halves: list[_C.CompiledFunction] = []
         self.compile([_plain(example_inputs[i]) for i in self.places])
 
     def __call__(self, *args: Any) -> list[Any]:
@@ -117,6 +119,11 @@ class _Program:
             allow_double_backward(found, inputs, self.graph, _without_autocast)
         return [(args if from_input else found)[i] for from_input, i in self.sources]
 
+    def wait(self, seconds: float) -> bool:
+        """Waits for the compiles of both halves, of every variant. False: one is still running after these seconds."""
+        end = time.monotonic() + seconds
+        return all([half.wait(max(0.0, end - time.monotonic())) for half in self.halves])
+
     def compile(self, inputs: list[Any]) -> Callable[..., Any]:
         from torch._functorch.aot_autograd import aot_module_simplified
 
@@ -130,7 +137,9 @@ class _Program:
                 guard = _Guard(inputs, self.symbolic)
                 examples = guard.examples
             with _one_at_a_time, _without_autocast(), _no_sources(), _unlogged(), _unwarned(), errors_kept():
-                compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
+                compiled: Callable[..., Any] = aot_module_simplified(
+                    self.graph, examples, **halves(self.options, self.halves)
+                )
         except Exception as error:
             raise Unsupported(
                 f"with gradients, in AOTAutograd: {type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -17,8 +17,8 @@ def wait(compiled: Any = None, timeout: float | None = None) -> bool:
 
     A compile goes on in the background if a call's time is up (the option ``deadline_ms``) or should not be spent on it
     at all (``background=True``). Code behind a graph break is compiled when a call first reaches it, so ``wait`` does
-    not know about code that has not been reached yet. The halves of a graph with gradients are compiled at calls after
-    the graph's own compile has ended; ``wait()`` without a function waits for theirs, too.
+    not know about code that has not been reached yet. So are the halves of a graph with gradients: the forward half at
+    the first call after the graph's own compile has ended, the backward half at the first backward pass after that.
 
     Args:
         compiled: A result of :func:`vesta.compile`. None: everything that this process compiles, which includes what

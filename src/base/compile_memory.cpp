@@ -109,14 +109,26 @@ CompileMemory::~CompileMemory() {
 void CompileMemory::require(int64_t bytes, int64_t budget, std::string_view what) const {
   const int64_t most = part_of(budget, eighths_of(part_));
   if (bytes <= most) return;
-  throw OverBudget(fmt::format(
-      "{} takes about {} of memory, and the option compile_memory ({}) leaves {} for it; with {} it would fit", what,
-      byte_text(bytes), byte_text(budget), byte_text(most), byte_text((bytes / eighths_of(part_) + 1) * kAll)));
+  throw OverBudget(
+      fmt::format(
+          "{} takes about {} of memory, and the option compile_memory ({}) leaves {} for it; with {} it would fit",
+          what, byte_text(bytes), byte_text(budget), byte_text(most),
+          byte_text((bytes / eighths_of(part_) + 1) * kAll)),
+      bytes);
 }
 
 void CompileMemory::take(int64_t bytes, int64_t budget, std::string_view what, const CancelToken* cancel) {
   require(bytes, budget, what);
+  hold(bytes, part_of(budget, eighths_of(part_)), cancel);
+}
+
+int64_t CompileMemory::take_all(int64_t budget, const CancelToken* cancel) {
   const int64_t most = part_of(budget, eighths_of(part_));
+  hold(most, most, cancel);
+  return most;
+}
+
+void CompileMemory::hold(int64_t bytes, int64_t most, const CancelToken* cancel) {
   std::unique_lock lock(account_->mutex);
   kept_.set(0);
   account_->held -= bytes_;

@@ -32,7 +32,8 @@ std::string why_graphs_do_not_fit(int64_t budget);
 
 // A piece of work takes more than its part of the budget.
 struct OverBudget : Unsupported {
-  using Unsupported::Unsupported;
+  explicit OverBudget(const std::string& what, int64_t bytes = 0) : Unsupported(what), bytes(bytes) {}
+  int64_t bytes;  // that it takes, an estimate; 0: not known
 };
 
 class CompileMemory {
@@ -47,9 +48,12 @@ class CompileMemory {
   // Holds so many bytes from now on, instead of what it held, and waits until others have left enough of the budget's
   // part. Throws as require() does, and Cancelled if `cancel`, which may be null, is cancelled meanwhile.
   void take(int64_t bytes, int64_t budget, std::string_view what, const CancelToken* cancel);
+  // Holds the budget's whole part in the same way. Returns its bytes.
+  int64_t take_all(int64_t budget, const CancelToken* cancel);
 
  private:
   struct Account;
+  void hold(int64_t bytes, int64_t most, const CancelToken* cancel);
   static Account& account(Part part);
   const Part part_;
   Account* const account_;  // a forked child makes a new one

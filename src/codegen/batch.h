@@ -18,8 +18,8 @@ struct Wanted {
 // The event that a generator compiles a kernel, as long as it does.
 class KernelSpan : events::Span {
  public:
-  explicit KernelSpan(const Wanted& kernel) : Span(events::Type::Kernel, kernel.request->name) {
-    if (events::Event* const e = event()) e->kernel = e->entry = kernel.symbol, e->detail = "compiled";
+  KernelSpan(const Wanted& kernel, const char* how) : Span(events::Type::Kernel, kernel.request->name) {
+    if (events::Event* const e = event()) e->kernel = e->entry = kernel.symbol, e->detail = how;
   }
 };
 

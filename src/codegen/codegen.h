@@ -2,6 +2,7 @@
 // text and the target's fingerprint alone.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "base/cancel.h"
@@ -23,7 +24,9 @@ struct CompileOptions {
   std::string dump_dir;                 // if set: writes <dir>/<name>.ll and .s, or .cu and .cubin, for each kernel
   store::Store* store = nullptr;        // objects of earlier processes are read from it, new ones written to it
   const CancelToken* cancel = nullptr;  // asked before each kernel; if it is cancelled, compile() throws Cancelled
-  int64_t memory = -1;                  // Options::compile_memory, for generators in this process
+  int64_t memory = -1;                  // Options::compile_memory, for generators that are part of Vesta
+  // How long a process of its own may compile a kernel that does not fit into this one (llvm/helper.h).
+  std::chrono::milliseconds helper_time{60'000};
 };
 
 // What a generator made of a kernel.

@@ -93,7 +93,16 @@ def report(guards=2):
         only=[],
         segments=[
             Record(
-                where=place(1), offset=0, variants=[first, first], skipped="", skipped_name="", failures=["no memory"]
+                where=place(1),
+                offset=0,
+                variants=[first, first],
+                skipped="",
+                skipped_name="",
+                failures=["no memory"],
+                slower="3.1 us compiled and 1.2 us uncompiled",
+                uncompiled=7,
+                rest_slower="",
+                rest_uncompiled=0,
             ),
             Record(
                 where=place(3),
@@ -102,6 +111,10 @@ def report(guards=2):
                 skipped="32 variants",
                 skipped_name="too-many-variants",
                 failures=[],
+                slower="",
+                uncompiled=0,
+                rest_slower="9 us compiled and 8 us uncompiled",
+                rest_uncompiled=1,
             ),
         ],
         recompiles=[
@@ -138,6 +151,12 @@ def test_fields():
     assert not captured.recompiles[1].where
     (skipped,) = captured.skipped
     assert (skipped.reason, skipped.name) == ("32 variants", "too-many-variants")
+    part, rest = captured.slower
+    assert (part.reason, part.runs) == ("it took 3.1 us compiled and 1.2 us uncompiled", 7)
+    assert (rest.reason, rest.runs) == (
+        "from here to the end of the call, it took 9 us compiled and 8 us uncompiled",
+        1,
+    )
     assert (stop.name, stop.documentation) == ("print", "docs/breaks.md#print")
     assert captured.fallbacks[0].reason == "gradients"
 
@@ -192,6 +211,11 @@ def test_text():
             "",
             "Not compiled: code that Python runs",
             f"  test_explain.py:{line + 3}  32 variants",
+            "",
+            "Left to Python: parts that are slower compiled",
+            f"  test_explain.py:{line + 1}  it took 3.1 us compiled and 1.2 us uncompiled; 7 runs uncompiled",
+            f"  test_explain.py:{line + 3}  from here to the end of the call, it took 9 us compiled and 8 us uncompiled"
+            "; 1 run uncompiled",
             "",
             "Traces that failed",
             f"  test_explain.py:{line + 1}  no memory",

@@ -39,6 +39,14 @@ def breaks_once(t, log):
     return (t.sin() * 2 + t.cos()).tanh() * t.sigmoid()
 
 
+def loses(t, log):
+    """One graph, which is slower than eager where gradients are recorded."""
+    return t * 2 + 1
+
+
+leaf_of_four = torch.randn(4, requires_grad=True)
+
+
 def run(function, t, calls, **options):
     compiled = vesta.compile(function, options=options)
     log, theirs = [], []
@@ -51,7 +59,19 @@ def run(function, t, calls, **options):
 
 
 def test_a_function_that_only_loses_runs_uncompiled():
-    seen = report(run(breaks_everywhere, small, 60))
+    """As a whole, or from one of its first parts on."""
+    compiled = run(breaks_everywhere, small, 60)
+    before = report(compiled).hits
+    for _ in range(20):
+        compiled(small, [])
+    seen = report(compiled)
+    assert seen.hits - before <= 20 * 4  # of 37 parts in each call
+    assert "its calls took" in str(seen) or "from here to the end of the call, it took" in str(seen)
+
+
+def test_a_graph_that_loses_runs_uncompiled():
+    with torch.enable_grad():
+        seen = report(run(loses, leaf_of_four, 60))
     assert seen.calls == 60
     assert 20 <= seen.aside <= 55
     (reason,) = [f for f in seen.fallbacks if "uncompiled" in f.reason]
@@ -69,12 +89,12 @@ def test_a_function_that_gains_goes_on_compiled():
 
 def test_it_is_measured_again():
     calls = 1100
-    compiled = run(breaks_everywhere, small, 60)
-    hits = report(compiled).hits
-    log = []
-    for _ in range(calls):
-        compiled(small, log)
-    assert report(compiled).hits >= hits + 5 * 12
+    with torch.enable_grad():
+        compiled = run(loses, leaf_of_four, 60)
+        hits = report(compiled).hits
+        for _ in range(calls):
+            compiled(leaf_of_four, [])
+    assert report(compiled).hits >= hits + 5
     assert report(compiled).aside > calls - 30
 
 
@@ -168,7 +188,7 @@ def test_gradient_mode_tells_calls_apart():
 
 
 def test_what_is_compiled_later_is_measured_anew():
-    """A call that looks the same may be served by another graph."""
+    """Another graph may serve a call of the same signature."""
 
     class Scaled(nn.Module):
         factor = 1
@@ -186,14 +206,15 @@ def test_what_is_compiled_later_is_measured_anew():
         assert report(compiled).aside >= before + 5
 
 
+@torch.enable_grad()
 def test_reset_measures_anew():
-    compiled = run(breaks_everywhere, small, 60)
+    compiled = run(loses, leaf_of_four, 60)
     vesta.reset()
     assert report(compiled).aside == 0
-    compiled(small, [])
+    compiled(leaf_of_four, [])
     assert report(compiled).hits + report(compiled).misses > 0
     for _ in range(60):
-        compiled(small, [])
+        compiled(leaf_of_four, [])
     assert report(compiled).aside >= 20
 
 

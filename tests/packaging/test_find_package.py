@@ -42,6 +42,15 @@ def test_installed_headers_and_library(installed: Path) -> None:
     assert len(list(installed.glob("lib*/**/cmake/Vesta/VestaConfig.cmake"))) == 1
 
 
+@pytest.mark.kernels
+def test_the_compiler_of_large_kernels_lies_beside_the_library(installed: Path) -> None:
+    library = next(installed.glob("lib*/**/libvesta.so"))
+    program = library.parent / "vesta_kernel_compiler"
+    needed = re.findall(r"NEEDED.*\[(.+)\]", run("readelf", "-d", program))
+    assert os.access(program, os.X_OK)
+    assert all(re.fullmatch(r"(libm|libc|ld-linux-x86-64)\.so\.\d", name) for name in needed), needed
+
+
 @pytest.mark.parametrize("name", ["libvesta.so", "libvesta_runtime.so"])
 def test_library_needs_no_python_and_no_llvm(installed: Path, name: str) -> None:
     library = next(installed.glob(f"lib*/**/{name}"))

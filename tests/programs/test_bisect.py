@@ -46,6 +46,7 @@ def test_nothing_is_at_fault(case: Path) -> None:
     assert "compile 1: it is right, so nothing is at fault" in said.stdout and "the case: right" in said.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 def test_a_wrong_kernel_and_a_case_that_has_it_alone(case: Path, tmp_path: Path) -> None:
     small = tmp_path / "small.vesta"
@@ -63,6 +64,7 @@ def test_a_kernel_that_cannot_be_compiled(case: Path, fault: str) -> None:
     assert found(case, fault, "kernel:sin_add")["kernels"] == ["sin_add"]
 
 
+@pytest.mark.slow
 def test_a_pass_that_is_wrong_or_crashes(case: Path) -> None:
     said = run("bisect", str(case), fault="wrong", stage="pass:decomposed-identities")
     assert said.returncode == 1 and "compile 1: the pass is at fault: decomposed-identities\n" in said.stdout

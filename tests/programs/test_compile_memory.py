@@ -155,7 +155,9 @@ def _check(name: str, budget: int, refused: bool) -> None:
     assert compiled <= eager + budget + 8 * MIB  # besides the compile, Vesta's code that a call touches first
 
 
-@pytest.mark.parametrize(("budget", "refused"), [(256 * MIB, False), (16 * MIB, True)])
+@pytest.mark.parametrize(
+    ("budget", "refused"), [pytest.param(256 * MIB, False, marks=pytest.mark.slow), (16 * MIB, True)]
+)
 def test_peak_of_a_process(budget: int, refused: bool) -> None:
     _check("chain", budget, refused)
 

@@ -47,7 +47,10 @@ def _captured(compiled: object) -> vesta.explain_capture.Captured:
     return vesta.explain(compiled).explanation.captures[0]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+FEW_STAGES = [s if s == "codegen" else pytest.param(s, marks=pytest.mark.slow) for s in STAGES]
+
+
+@pytest.mark.parametrize("stage", FEW_STAGES)
 def test_a_delayed_stage_delays_no_call(stage: str) -> None:
     seen = []
 
@@ -279,8 +282,8 @@ def _autograd_is_imported() -> None:
 
 
 @pytest.mark.usefixtures("_autograd_is_imported")
-@pytest.mark.parametrize("options", [{"deadline_ms": 50}, {"background": True}])
-@pytest.mark.parametrize("stage", ["plan", "codegen"])
+@pytest.mark.parametrize("options", [{"deadline_ms": 50}, pytest.param({"background": True}, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stage", [pytest.param("plan", marks=pytest.mark.slow), "codegen"])
 def test_a_delayed_stage_delays_no_training_call(stage: str, options: dict[str, object]) -> None:
     vesta.reset()
     training = Training(**options)
@@ -295,7 +298,9 @@ def test_a_delayed_stage_delays_no_training_call(stage: str, options: dict[str, 
     assert not graph.pending and graph.ms["aot_autograd"] > 0
     assert "aot_autograd" in str(vesta.explain(training.compiled))
     assert training.halves_that_ran() == 0
-    assert vesta.wait(timeout=60)
+    assert not vesta.wait(training.compiled, timeout=0)
+    assert vesta.wait(training.compiled, timeout=60)
+    assert vesta.wait(timeout=0)
     training.check()
     assert training.halves_that_ran() == 2
 
@@ -366,7 +371,7 @@ def _run(program: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("seconds", [0.2, 30])
+@pytest.mark.parametrize("seconds", [pytest.param(0.2, marks=pytest.mark.slow), 30])
 def test_exit_does_not_wait_for_a_compile(seconds: float) -> None:
     start = time.perf_counter()
     out = _run(

@@ -105,6 +105,7 @@ for e in recorded:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 def test_entries_of_the_store_are_joined(tmp_path: Path) -> None:
     env = {**processes._ENVIRONMENT, "VESTA_CACHE_DIR": str(tmp_path)}

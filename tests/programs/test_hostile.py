@@ -70,7 +70,8 @@ def test_none_is_slower_than_eager(capsys: pytest.CaptureFixture[str]) -> None:
         eager, ours = min(times, key=lambda t: t[1] / t[0])
         captured = vesta.explain(compiled).explanation.captures[0]
         share = captured.aside / captured.calls
-        lines.append(f"{name:30} eager {eager:8.1f} us, ours {ours:8.1f} us, {share:4.0%} uncompiled")
+        parts = f", {len(captured.slower)} parts left to Python" if captured.slower else ""
+        lines.append(f"{name:30} eager {eager:8.1f} us, ours {ours:8.1f} us, {share:4.0%} uncompiled{parts}")
         # 0.95 of eager's speed; for programs of less than 20 us, 0.3 us more.
         if ours > (eager / 0.95 if eager > 20 else eager + 0.3):
             slow.append(lines[-1])

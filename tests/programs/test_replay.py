@@ -179,6 +179,7 @@ def test_wrong_arguments_of_record(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_replay_runs_a_case_to_the_same_plan(case: Path) -> None:
     told = [json.loads(run("replay", str(case), "--json").stdout) for _ in range(2)]  # in two processes
     assert told[0]["versions"] == []
@@ -196,9 +197,12 @@ def test_replay_runs_a_case_to_the_same_plan(case: Path) -> None:
     ("fault", "stage", "status", "text"),
     [
         pytest.param("wrong", "kernel:sin_add", "wrong", "the result is wrong", marks=pytest.mark.kernels),
-        ("throw", "pass:views", "failed", "InternalError: a fault was injected into the stage pass:views"),
+        pytest.param(
+            *("throw", "pass:views", "failed", "InternalError: a fault was injected into the stage pass:views"),
+            marks=pytest.mark.slow,
+        ),
         ("crash", "codegen", "crashed", "it ends the process: SIGABRT"),
-        ("delay", "plan", "hung", "it does not end in 2 seconds"),
+        pytest.param("delay", "plan", "hung", "it does not end in 2 seconds", marks=pytest.mark.slow),
     ],
 )
 def test_replay_tells_what_goes_wrong(case: Path, fault: str, stage: str, status: str, text: str) -> None:
@@ -208,6 +212,7 @@ def test_replay_tells_what_goes_wrong(case: Path, fault: str, stage: str, status
     assert f"compile 1 (recorded: compiled): {status}" in said.stdout and text in said.stdout
 
 
+@pytest.mark.slow
 def test_what_is_no_case_is_an_error_of_the_user(case: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.vesta"
     for text, message in (

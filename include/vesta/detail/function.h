@@ -89,6 +89,9 @@ class VESTA_API Function {
     std::chrono::steady_clock::time_point begin_;
   };
 
+  // Waits until `end` for its compiles in the background, and takes what they have made. False: one is still running.
+  bool wait(std::chrono::steady_clock::time_point end);
+
   FunctionReport report() const;
   void reset();  // forgets all variants and counts
 

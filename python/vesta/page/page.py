@@ -263,6 +263,7 @@ def eager_section(explanation: Explanation) -> Iterator[Markup]:
             names = tag("code", ", ".join(c.only))
             yield tag("p", f"{c.name} is compiled in parts, and the rest of it runs in Python. The parts are: ", names)
     skipped = [(place(s.where), s.reason) for c in explanation.captures for s in c.skipped]
+    skipped += [(place(s.where), s.reason) for c in explanation.captures for s in c.slower]
     if skipped:
         yield tag("div", tag("h3", "Code that is not compiled"), table(("from", "reason"), skipped), class_="card")
     eager = [(Number(f.count), f.reason) for f in explanation.fallbacks]

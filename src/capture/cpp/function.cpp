@@ -265,6 +265,18 @@ Function::EagerRun::~EagerRun() {
   impl_.account.ran(std::chrono::duration<double, std::milli>(took).count(), 1);
 }
 
+bool Function::wait(std::chrono::steady_clock::time_point end) {
+  std::vector<std::shared_ptr<pipeline::Background>> running;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    for (const Impl::Pending& p : impl_->pending) running.push_back(p.variant->pending);
+  }
+  bool all = true;
+  for (const auto& compile : running) all = (compile->wait_until(end) || compile->is_lost()) && all;
+  impl_->take_finished();
+  return all;
+}
+
 FunctionReport Function::report() const { return report_of(*impl_); }
 
 FunctionReport Function::report_of(const Impl& impl) {

@@ -90,7 +90,7 @@ class ToCode {
       if (cancel_) cancel_->check();
       const size_t i = n - programs;
       fault::reached("kernel");
-      const KernelSpan span(wanted[i]);
+      const KernelSpan span(wanted[i], "compiled");
       const std::string& part = parts[i % programs].get()[i / programs];
       CompileMemory held(CompileMemory::Part::Generators);
       held.take(memory[i], budget_, "the kernel " + wanted[i].request->name, cancel_);

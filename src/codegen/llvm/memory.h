@@ -10,6 +10,9 @@
 
 namespace vesta::codegen {
 
+// No kernel takes less than an estimate divided by this.
+inline constexpr int64_t kMostOverestimated = 8;
+
 // An estimate in bytes for any function with so many instructions.
 int64_t llvm_memory(int64_t instructions);
 // For this one: besides its instructions, its calls, divisions and blocks count.

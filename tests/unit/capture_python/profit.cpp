@@ -35,7 +35,7 @@ struct Calls {
     if (profit.keeps_original()) return Run::Original;
     const Run run = profit.next();
     if (run == Run::Original) {
-      if (auto found = profit.learn_original(original_us)) reason = *found;
+      if (auto found = profit.learn_original(original_us)) reason = "its calls took " + text_of(*found);
     } else {
       profit.learn(run, gain, compiled_us);
     }

@@ -119,15 +119,13 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_u
 }
 
 bool Captured::wait(std::chrono::steady_clock::time_point end) const {
-  std::vector<std::shared_ptr<Variant>> pending;
-  for (const auto& [place, s] : segments_)
-    std::ranges::copy_if(s->variants, std::back_inserter(pending),
-                         [](const auto& v) { return v->report.pending && !is_lost(v->graph); });
+  std::vector<std::shared_ptr<Variant>> variants;
+  for (const auto& [place, s] : segments_) std::ranges::copy(s->variants, std::back_inserter(variants));
   bool all = true;
-  for (const std::shared_ptr<Variant>& v : pending) {
-    wait_for_compile(v->graph, end);
+  for (const std::shared_ptr<Variant>& v : variants) {
     try {
-      all = (!v->report.pending || v->take_compiled()) && all;
+      all = wait_for_compile(v->graph, end) && all;
+      if (v->report.pending && !is_lost(v->graph)) v->take_compiled();
     } catch (const std::exception&) {  // the next call of it gets the error, and runs eager
     }
   }

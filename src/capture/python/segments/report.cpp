@@ -19,6 +19,10 @@ CaptureReport Captured::report() const {
     out.offset = key.second;
     out.skipped = s.skipped.text;
     out.failures.assign(s.failures.begin(), s.failures.end());
+    if (s.itself.profit.is_active()) out.slower = s.itself.slower;
+    if (s.rest.profit.is_active()) out.rest_slower = s.rest.slower;
+    out.uncompiled = s.itself.uncompiled;
+    out.rest_uncompiled = s.rest.uncompiled;
     if (!s.skipped.empty()) out.skipped_name = row(s.skipped.id).name;
     for (const auto& v : s.variants) {
       if (!v->watched.alive()) continue;

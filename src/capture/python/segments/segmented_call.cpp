@@ -14,6 +14,7 @@
 #include "capture/python/segments/capture_segment.h"
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
+#include "capture/python/segments/run_uncompiled.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "capture/python/wrapper/stance.h"
@@ -73,6 +74,51 @@ void count_gain(const Variant& v, Gain& gain) {
   gain.operators += v.graph.report.ops_extern;
 }
 
+// The instructions before which the segment's variants end; none if they all end with a return.
+std::vector<int> ends_of(const Segment& s) {
+  std::vector<int> ends;
+  for (const auto& v : s.variants)
+    if (v->epilogue.kind == Epilogue::Kind::Break) ends.push_back(v->epilogue.position);
+  return ends;
+}
+
+// Whether the variant that was hit last has an operator.
+bool computes(const Segment& s) {
+  if (s.variants.empty()) return false;
+  const CompiledGraph& graph = s.variants.front()->graph;
+  return graph.executable && graph.report.ops_traced > 0;
+}
+
+bool ends_at_returns(const Segment& s) {
+  return std::ranges::all_of(s.variants, [](const auto& v) { return v->epilogue.kind == Epilogue::Kind::Return; });
+}
+
+// Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
+bool drop_passing(Segment& s, std::vector<std::shared_ptr<Variant>>& dropped, CaptureRecompile& why) {
+  if (s.passing == 0) return false;
+  const auto first =
+      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
+  dropped.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
+  s.variants.erase(first, s.variants.end());
+  if (dropped.empty()) return false;
+  if (dropped.back()->report.stop)
+    why.guard = dropped.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
+  else
+    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
+  return true;
+}
+
+// Gives the warnings of a run, and at the end of the frame those of traces that came to nothing.
+bool give_warnings(Ready& ready, Frame* f, int position, const std::vector<Warning>& lost) {
+  const std::vector<Warning>& known = ready.variant->warnings;
+  const bool over = ready.variant->epilogue.kind == Epilogue::Kind::Return && !lost.empty();
+  if (known.empty() && ready.warnings.empty() && !over) return true;
+  place(ready.warnings, f, position);
+  // A kernel gives the warning of its operator again when it runs, and so does a trace of its backward half.
+  std::erase_if(ready.warnings, [&](const Warning& w) { return std::ranges::find(known, w) != known.end(); });
+  return give(known) && give(ready.warnings) && (!over || give(lost));
+}
+
 }  // namespace
 
 PyObject* SegmentedCall::go_on_eagerly(const std::string& reason, bool for_now) {
@@ -103,15 +149,12 @@ PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
                                                    : go_on_eagerly(ready.failed);
 }
 
-PyObject* SegmentedCall::leave_skipped(const Segment& s) {
-  const bool whole = fresh_ && !gain_->entered && !captured_.fullgraph;
-  PyObject* result = leave_to_python(s.skipped);
-  if (whole) *gain_ = {.entered = true, .fallback = s.skipped.text};
-  return result;
-}
-
 bool SegmentedCall::left(PyObject* result) {
   left_ = result;
+  if (!rest_) return false;
+  if (result && !gain_->measured)
+    rest_->ran_compiled({.compiled = gain_->compiled, .trains = gain_->trains, .on_gpu = gain_->on_gpu});
+  gain_->measured |= rest_->is_measured();
   return false;
 }
 
@@ -146,24 +189,9 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
   return false;
 }
 
-// Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
-bool SegmentedCall::drop_passing(Segment& s, CaptureRecompile& why) {
-  if (s.passing == 0) return false;
-  const auto first =
-      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
-  dropped_.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
-  s.variants.erase(first, s.variants.end());
-  if (dropped_.empty()) return false;
-  if (dropped_.back()->report.stop)
-    why.guard = dropped_.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
-  else
-    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
-  return true;
-}
-
 bool SegmentedCall::prepare(Segment& s, Ready& ready) {
   CaptureRecompile why;
-  const bool passed = drop_passing(s, why);
+  const bool passed = drop_passing(s, dropped_, why);
   if (find(s, ready, why)) {
     if (!warm_up_) ++captured_.hits;
     return true;
@@ -240,16 +268,6 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   return left(leave_failed(s, ready));
 }
 
-bool SegmentedCall::give_warnings(Ready& ready) {
-  const std::vector<Warning>& known = ready.variant->warnings;
-  const bool over = ready.variant->epilogue.kind == Epilogue::Kind::Return && !lost_.empty();
-  if (known.empty() && ready.warnings.empty() && !over) return true;
-  place(ready.warnings, frame_, position_);
-  // A kernel gives the warning of its operator again when it runs, and so does a trace of its backward half.
-  std::erase_if(ready.warnings, [&](const Warning& w) { return std::ranges::find(known, w) != known.end(); });
-  return give(known) && give(ready.warnings) && (!over || give(lost_));
-}
-
 bool SegmentedCall::execute_break() {
   BreakOperations operations(captured_, gain_);
   link(thread_, frame_);
@@ -263,6 +281,58 @@ bool SegmentedCall::execute_break() {
   return true;
 }
 
+bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
+  const double compile_ms = gain_->compile_ms;
+  Ready ready;
+  if (warm_up_) ready.checked_at = warm_up_->end;
+  if (!prepare(s, ready)) return false;
+  const std::shared_ptr<Variant> v = ready.variant;
+  const Epilogue& end = v->epilogue;
+  if (warm_up_) {
+    warm_up_->ready = true;
+    if (end.kind == Epilogue::Kind::Break) warm_up_->stop = v->report.stop;
+    return left(end_warm_up(thread_, frame_, position_));
+  }
+  count_gain(*v, *gain_);
+  PyObject* result = nullptr;
+  if (!give_warnings(ready, frame_, position_, lost_) || !leave_segment(frame_, ready, &result))
+    return left(throw_at(thread_, frame_, position_));
+  Gain gain;
+  count_gain(*v, gain);
+  gain.compiled = ready.compiled || gain_->compile_ms != compile_ms;
+  turn.ran_compiled(gain);
+  if (end.kind == Epilogue::Kind::Return) return left(finish(thread_, frame_, result, end.position));
+  position_ = end.position;
+  if (v->report.stop) ++v->report.stop->count;
+  return true;
+}
+
+bool SegmentedCall::run_uncompiled(const std::shared_ptr<Segment>& s, SegmentTurn& turn) {
+  gain_->entered = true;
+  std::vector<int> ends = ends_of(*s);
+  if (!turn.is_measured() && !rest_) rest_.emplace(s, &Segment::rest, frame_, true);
+  const bool to_the_end = rest_ && rest_->is_uncompiled();
+  if (to_the_end) ends.clear();
+  const UncompiledRun ran = capture::run_uncompiled(thread_, frame_, position_, ends);
+  if (ran.astray)
+    turn.went_astray();
+  else if (!ran.left || *ran.left)
+    turn.ran_uncompiled();
+  if (to_the_end) {
+    if (*ran.left) rest_->ran_uncompiled();
+    gain_->measured |= rest_->is_measured();
+    rest_.reset();
+  }
+  if (ran.left) return left(*ran.left);
+  position_ = ran.position;
+  for (const auto& v : s->variants)
+    if (v->report.stop && v->epilogue.position == position_) {
+      ++v->report.stop->count;
+      break;
+    }
+  return true;
+}
+
 PyObject* SegmentedCall::run() {
   std::unique_ptr<FrameEvents> events;
   if (events::is_on()) [[unlikely]]
@@ -272,31 +342,25 @@ PyObject* SegmentedCall::run() {
     // The instruction at a break may have entered a mode.
     if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active", true);
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active", true);
-    if (!s->skipped.empty()) return leave_skipped(*s);
+    if (!s->skipped.empty()) {
+      const bool whole = fresh_ && !gain_->entered && !captured_.fullgraph;
+      left(leave_to_python(s->skipped));
+      if (whole) *gain_ = {.entered = true, .fallback = s->skipped.text};
+      return left_;
+    }
     {
-      Ready ready;
-      if (warm_up_) ready.checked_at = warm_up_->end;
-      if (!prepare(*s, ready)) return left_;
-      const std::shared_ptr<Variant> v = ready.variant;
-      const Epilogue& end = v->epilogue;
-      if (warm_up_) {
-        warm_up_->ready = true;
-        if (end.kind == Epilogue::Kind::Break) warm_up_->stop = v->report.stop;
-        return end_warm_up(thread_, frame_, position_);
-      }
-      count_gain(*v, *gain_);
-      PyObject* result = nullptr;
-      if (!give_warnings(ready) || !leave_segment(frame_, ready, &result)) return throw_at(thread_, frame_, position_);
-      if (end.kind == Epilogue::Kind::Return) return finish(thread_, frame_, result, end.position);
-      idle_ = v->graph.executable && v->graph.report.ops_traced > 0 ? 0 : idle_ + 1;
-      fresh_ = false;
-      position_ = end.position;
-      if (v->report.stop) ++v->report.stop->count;
-      if (idle_ > kMostIdleSegments) {
-        s->skipped = reason_for(Break::TooManyBreaks);
-        return resume(thread_, frame_, position_);
-      }
+      const bool measures = !warm_up_ && !captured_.profit.is_off() && !s->variants.empty() && lost_.empty() &&
+                            !(fresh_ && !gain_->entered && ends_at_returns(*s));
+      SegmentTurn turn(s, &Segment::itself, frame_, measures);
+      gain_->measured |= turn.is_measured();
+      if (!(turn.is_uncompiled() ? run_uncompiled(s, turn) : run_compiled(*s, turn))) return left_;
     }  // the breaking instruction works on objects that nothing here refers to any more
+    fresh_ = false;
+    idle_ = computes(*s) ? 0 : idle_ + 1;
+    if (idle_ > kMostIdleSegments) {
+      s->skipped = reason_for(Break::TooManyBreaks);
+      return resume(thread_, frame_, position_);
+    }
     const int64_t before = gain_->kernels + gain_->operators;
     if (!execute_break()) return left_;
     if (gain_->kernels + gain_->operators > before) idle_ = 0;  // a function that it called is compiled

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "capture/entry/compile_time.h"
 #include "capture/python/segments/captured.h"
 #include "capture/python/segments/run_variant.h"
+#include "capture/python/segments/segment_turn.h"
 
 namespace vesta::capture {
 
@@ -28,14 +30,14 @@ class SegmentedCall {
   PyObject* go_on_eagerly(const std::string& reason, bool for_now = false);
   PyObject* leave_to_python(const Reason& why);
   PyObject* leave_failed(Segment& s, const Ready& ready);
-  PyObject* leave_skipped(const Segment& s);
   bool left(PyObject* result);
   bool prepare(Segment& s, Ready& ready);
   bool add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before);
   // A variant that serves this frame, its graph run. False: `why` is the difference to the last hit.
   bool find(Segment& s, Ready& ready, CaptureDifference& why);
-  bool drop_passing(Segment& s, CaptureRecompile& why);
-  bool give_warnings(Ready& ready);
+  bool run_compiled(Segment& s, SegmentTurn& turn);
+  // Runs the segment as it is, up to its break.
+  bool run_uncompiled(const std::shared_ptr<Segment>& s, SegmentTurn& turn);
   bool execute_break();
 
   Captured& captured_;
@@ -48,6 +50,8 @@ class SegmentedCall {
   bool fresh_ = true;  // no instruction of the frame has been executed
   PyObject* left_ = nullptr;
   std::vector<Warning> lost_;  // given in traces that came to nothing, and not given since
+  // The frame from the first segment on that runs uncompiled, to its end.
+  std::optional<SegmentTurn> rest_;
   // Variants that were dropped: objects that they hold may run Python code as they die.
   std::vector<std::shared_ptr<Variant>> dropped_;
 };

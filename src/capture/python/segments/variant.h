@@ -14,6 +14,7 @@
 #include "capture/python/guards/watched.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
+#include "capture/python/wrapper/profit_by_signature.h"
 #include "vesta/capture_report.h"
 
 namespace vesta::capture {
@@ -54,6 +55,15 @@ struct Variant {
   double waited_ms = -1;
 };
 
+// Compiled runs of a part of a frame, measured against uncompiled ones.
+struct Measured {
+  static constexpr int kRunsBefore = 4;
+  ProfitBySignature profit{kRunsBefore};
+  int64_t runs = 0;        // that may count
+  int64_t uncompiled = 0;  // runs as it is
+  std::string slower;      // what the last measurement found if compiled runs were slower: both times
+};
+
 struct Segment {
   Object code;  // keeps the code of its key alive
   int position = 0;
@@ -69,6 +79,9 @@ struct Segment {
   bool held_back = false;          // a capture was put off, because recompiles take too long
   std::set<std::string> failures;  // of Vesta's own in traces that came to nothing, at most kMostFailures
   static constexpr size_t kMostFailures = 8;
+  // Of a segment that is one of several in a call, and of the frame from a segment that runs uncompiled to its end
+  // (segment_turn.h).
+  Measured itself, rest;
   Reason skipped;     // if set, CPython runs the rest of the frame, for this reason
   std::string apart;  // if set: why its parts are compiled apart (TraceSettings::apart)
 };

@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+
 #include "base/fault.h"
 #include "base/stage_clock.h"
 #include "capture/python/package.h"
@@ -36,11 +38,15 @@ static void set_compiled(CompiledGraph& out, pipeline::Result result) {
   out.is_brief = !out.calls_aten && us < kBriefUs && out.executable->artifact().is_static;
 }
 
-void wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
-  const std::shared_ptr<pipeline::Background> pending = graph.pending;
-  if (!pending) return;
-  const py::gil_scoped_release release;
-  pending->wait_until(end);
+bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
+  if (const std::shared_ptr<pipeline::Background> pending = graph.pending) {
+    const py::gil_scoped_release release;
+    return pending->wait_until(end) || pending->is_lost();
+  }
+  if (!graph.differentiable) return true;
+  const auto program = py::reinterpret_borrow<py::object>(graph.differentiable.get());
+  const std::chrono::duration<double> left = end - std::chrono::steady_clock::now();
+  return program.attr("wait")(std::max(0.0, left.count())).cast<bool>();
 }
 
 bool is_lost(const CompiledGraph& graph) { return graph.pending && graph.pending->is_lost(); }

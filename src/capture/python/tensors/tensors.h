@@ -177,8 +177,9 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
 // took. Throws Unsupported.
 double make_differentiable(CompiledGraph& graph, std::span<PyObject* const> tensors,
                            const std::vector<int64_t>& integers);
-// Waits until `end` for a compile in the background, without the GIL.
-void wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
+// Waits until `end` for a compile in the background, without the GIL, and for those of a graph with gradients, which it
+// takes. False: one is still running.
+bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
 // Its compile was that of this process's parent, and its result never comes.
 bool is_lost(const CompiledGraph& graph);
 // Takes what a compile in the background has made. False: it is still running. Throws what the compile threw.

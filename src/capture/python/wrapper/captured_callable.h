@@ -9,7 +9,7 @@
 #include "capture/entry/eager_calls.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/object.h"
-#include "capture/python/wrapper/profit_by_look.h"
+#include "capture/python/wrapper/profit_by_signature.h"
 #include "capture/python/wrapper/step_aside.h"
 #include "capture/python/wrapper/warm_up.h"
 
@@ -41,7 +41,7 @@ class CapturedCallable {
   totals::Tally calls{totals::of(totals::Count::Calls)};
   CompileAccount account;
   StepAside aside;
-  ProfitByLook profit;
+  ProfitBySignature profit;
 
  protected:
   Object wrapped_;

@@ -62,8 +62,8 @@ CallArguments arguments_of(PyObject* const* args, size_t flags, PyObject* names)
 }
 
 // A call that shows how long the original takes.
-PyObject* call_timed_original(CapturedCallable& c, const ProfitByLook::Turn& turn, PyObject* const* args, size_t flags,
-                              PyObject* names) {
+PyObject* call_timed_original(CapturedCallable& c, const ProfitBySignature::Turn& turn, PyObject* const* args,
+                              size_t flags, PyObject* names) {
   const Stopwatch watch;
   PyObject* result = PyObject_Vectorcall(c.wrapped(), args, flags, names);
   if (!result) {
@@ -73,9 +73,10 @@ PyObject* call_timed_original(CapturedCallable& c, const ProfitByLook::Turn& tur
   ++c.aside.calls;
   const double ms = watch.milliseconds();
   c.account.ran(ms, 1);
-  if (const std::optional<std::string> slow = c.profit.learn_original(turn, 1e3 * ms)) {
-    c.fall_back(*slow);
-    c.profit.count_in(turn, c.fallbacks_for(*slow));
+  if (const std::optional<Comparison> times = c.profit.learn_original(turn, 1e3 * ms)) {
+    const std::string reason = "its calls took " + text_of(*times);
+    c.fall_back(reason);
+    c.profit.count_in(turn, c.fallbacks_for(reason));
   }
   return result;
 }
@@ -95,7 +96,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   const CallArguments given = arguments_of(args, flags, names);
-  const ProfitByLook::Turn turn = c.profit.next(given);
+  const ProfitBySignature::Turn turn = c.profit.next(given);
   if (turn.run == Profit::Run::Original) return call_timed_original(c, turn, args, flags, names);
   const int64_t weight = c.account.weight(c.calls.value());
   std::optional<Stopwatch> watch;
@@ -114,8 +115,11 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   }
   const double ms = watch ? watch->milliseconds() : 0;
   if (weight > 0) c.account.ran(ms - gain.compile_ms, weight);
-  c.profit.learn(turn, given, gain, 1e3 * ms);
-  c.aside.learn(gain, given, c.fallbacks_for(gain.fallback));
+  if (gain.measured && turn.run != Profit::Run::NotTimed)
+    c.profit.drop(turn);
+  else
+    c.profit.learn(turn, given, gain, 1e3 * ms);
+  if (!gain.measured) c.aside.learn(gain, given, c.fallbacks_for(gain.fallback));
   return result;
 }
 

@@ -16,6 +16,9 @@ constexpr double kTellingCall = 1'000, kClearly = 1.5;
 class MeasureWhen {
  public:
   enum class Answer : uint8_t { NotNow, Now, NowWithCompiles };  // the last: it goes on compiling
+  static constexpr int kNeeded = 8;
+  // `needed`: so many suspicious calls come before the first measurement.
+  explicit MeasureWhen(int needed = kNeeded) : needed_(needed) {}
   // After a call that ran compiled code. `us`: its time, 0 if it is not known.
   Answer after(const Gain& gain, double us);
   // A call ran eager, because its compile was still running.
@@ -42,7 +45,7 @@ class MeasureWhen {
   bool is_due(bool suspicious) const;
 
   bool is_over_ = false;  // compiled calls were found fast enough, and nothing was compiled since
-  int needed_ = 8;        // suspicious calls
+  int needed_;            // suspicious calls
   int suspicious_ = 0;    // suspicious calls, less the others
   int calm_ = 0;          // calls since the last one that compiled
   int restarts_ = 0;      // measurements given up

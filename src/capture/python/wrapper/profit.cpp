@@ -55,9 +55,13 @@ Comparison compare(const Samples& s) {
   return out;
 }
 
+std::string text_of(const Comparison& times) {
+  return fmt::format("{} compiled and {} uncompiled", duration(times.compiled_us), duration(times.original_us));
+}
+
 void Profit::forget() {
   const bool off = state_ == State::Off;
-  *this = Profit();
+  *this = Profit(needed_);
   if (off) switch_off();
 }
 
@@ -99,7 +103,7 @@ void Profit::learn(Run run, const Gain& gain, double us) {
   samples_.compiled.push_back(us);
 }
 
-std::optional<std::string> Profit::learn_original(double us) {
+std::optional<Comparison> Profit::learn_original(double us) {
   is_timing_ = false;
   if (state_ != State::Measures) return std::nullopt;
   samples_.original.push_back(us);
@@ -116,8 +120,7 @@ std::optional<std::string> Profit::learn_original(double us) {
   until_measured_ = next_keep_;
   original_us_ = found.original_us;
   counter_ = nullptr;
-  return fmt::format("its calls took {} compiled and {} uncompiled", duration(found.compiled_us),
-                     duration(found.original_us));
+  return found;
 }
 
 bool Profit::count_original() {

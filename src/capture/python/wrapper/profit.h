@@ -27,11 +27,14 @@ struct Comparison {
   std::optional<bool> faster;               // whether compiled calls are fast enough; nullopt: more samples are needed
 };
 Comparison compare(const Samples& samples);
+std::string text_of(const Comparison& times);  // "67.4 us compiled and 44.1 us uncompiled"
 
 // Calls that are measured together.
 class Profit {
  public:
   enum class Run : uint8_t { NotTimed, Compiled, Original };
+
+  explicit Profit(int needed = MeasureWhen::kNeeded) : needed_(needed) {}
 
   // Nothing is measured any more, and calls run compiled code.
   void switch_off() { state_ = State::Off; }
@@ -40,11 +43,11 @@ class Profit {
   Run next();
   // After a compiled call. `us`: 0 if it was not timed.
   void learn(Run run, const Gain& gain, double us);
-  // After a timed call of the original. Returns the reason, for people, if calls run the original from now on.
-  std::optional<std::string> learn_original(double us);
+  // After a timed call of the original. Returns both times if calls run the original from now on.
+  std::optional<Comparison> learn_original(double us);
   // A call raised.
   void drop(Run run) { is_timing_ = is_timing_ && run == Run::NotTimed; }
-  // `calls`: the counter of calls that run the original for the reason that learn_original() gave, or nullptr.
+  // `calls`: the counter of calls that run the original for that reason, or nullptr.
   void count_in(totals::Tally* calls) { counter_ = calls; }
   // Whether a call runs the original, because compiled calls are slower. If so, it is counted.
   bool keeps_original() {
@@ -64,11 +67,12 @@ class Profit {
   bool count_original();
   void begin_measuring(bool recompiles);
 
+  int needed_;
   State state_ = State::Watches;
   bool is_timing_ = false;  // a timed call runs: further ones, nested or of other threads, are not timed
   int64_t next_keep_ = 0, until_measured_ = 0;
   double original_us_ = 0;
-  MeasureWhen when_;
+  MeasureWhen when_{needed_};
   totals::Tally* counter_ = nullptr;
   Samples samples_;
 };

@@ -22,12 +22,12 @@ bool Gain::is_worth_it() const {
 
 void StepAside::learn(const Gain& gain, const CallArguments& call, totals::Tally* fallbacks) {
   const bool again = on_ && until_check_ <= 0;
-  on_ = !gain.is_worth_it() && call.count() <= CallLook::kMostArguments;
+  on_ = !gain.is_worth_it() && call.count() <= CallSignature::kMostArguments;
   if (!on_) return;
   calls_to_check_ = again ? std::min(2 * calls_to_check_, kLongestCheck) : kFirstCheck;
   until_check_ = calls_to_check_;
   fallbacks_ = fallbacks;
-  look_ = CallLook(call);
+  signature_ = CallSignature(call);
 }
 
 }  // namespace vesta::capture

@@ -1,13 +1,13 @@
 // Calls that gain nothing from compiled code: guards and a graph of one call into ATen only add to eager's time. Such a
-// callable runs as it is, until a call looks different or the next check is due. Only time depends on what is decided
-// here: eager is right for every call.
+// callable runs as it is, until a call has another signature or the next check is due. Only time depends on what is
+// decided here: eager is right for every call.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "base/totals.h"
-#include "capture/python/wrapper/call_look.h"
+#include "capture/python/wrapper/call_signature.h"
 
 namespace vesta::capture {
 
@@ -25,6 +25,7 @@ struct Gain {
   bool pending = false;   // of these, the compile
   bool trains = false;    // a graph records gradients
   bool on_gpu = false;    // a graph runs on a GPU
+  bool measured = false;  // a part of it was measured, compiled against uncompiled: its own time tells nothing
   std::string fallback;   // why all calls run eager, if they do
   bool is_worth_it() const;
 };
@@ -37,7 +38,7 @@ class StepAside {
   void forget() { on_ = false; }
   // Whether a call runs the original as it is. If so, it is counted.
   bool wants(const CallArguments& call) {
-    if (!on_ || --until_check_ <= 0 || !look_.is_of(call)) return false;
+    if (!on_ || --until_check_ <= 0 || !signature_.is_of(call)) return false;
     ++calls;
     if (fallbacks_) ++*fallbacks_;
     return true;
@@ -48,7 +49,7 @@ class StepAside {
   bool on_ = false;
   totals::Tally* fallbacks_ = nullptr;
   int calls_to_check_ = 0, until_check_ = 0;
-  CallLook look_;
+  CallSignature signature_;
 };
 
 }  // namespace vesta::capture

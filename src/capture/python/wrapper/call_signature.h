@@ -1,5 +1,5 @@
-// How a call looks: facts of its arguments that are cheap to compare, and whether gradient mode is on. Calls that look
-// the same may differ in everything else, so only time may depend on it.
+// The signature of a call: the types of its arguments, the dtypes and magnitudes of sizes of tensors, and whether
+// gradient mode is on. Calls of one signature may differ in everything else, so only time may depend on it.
 #pragma once
 
 #include <Python.h>
@@ -18,27 +18,27 @@ struct CallArguments {
   size_t count() const { return positional + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0); }
 };
 
-class CallLook {
+class CallSignature {
  public:
   static constexpr size_t kMostArguments = 8;
 
-  CallLook() = default;
+  CallSignature() = default;
   // Of a call with at most kMostArguments arguments.
-  explicit CallLook(const CallArguments& call);
+  explicit CallSignature(const CallArguments& call);
   bool is_of(const CallArguments& call) const;
 
  private:
-  struct Look {
-    PyTypeObject* type;
+  struct Argument {
+    PyTypeObject* type;  // nullptr: a local variable that has no value
     uint64_t facts;
-    bool operator==(const Look&) const = default;
+    bool operator==(const Argument&) const = default;
   };
-  static Look look(PyObject* x);
+  static Argument of(PyObject* x);
 
   size_t count_ = 0;
   bool grad_mode_ = false;
   PyObject* names_ = nullptr;  // compared, never used
-  std::array<Look, kMostArguments> looks_{};
+  std::array<Argument, kMostArguments> arguments_{};
 };
 
 }  // namespace vesta::capture

@@ -1,10 +1,15 @@
-#include "capture/python/wrapper/profit_by_look.h"
+#include "capture/python/wrapper/profit_by_signature.h"
 
 #include <algorithm>
 
 namespace vesta::capture {
+namespace {
 
-void ProfitByLook::forget() {
+constexpr size_t kMostSignatures = 8, kWhole = kMostSignatures + 1;
+
+}  // namespace
+
+void ProfitBySignature::forget() {
   groups_.clear();
   whole_.forget();
   is_active_ = false;
@@ -12,26 +17,33 @@ void ProfitByLook::forget() {
 }
 
 // nullopt: no call like this one has been seen, and there may be a group of its own for it.
-std::optional<size_t> ProfitByLook::find(const CallArguments& call) {
-  const auto fits = [&](const Group& g) { return !g.look || g.look->is_of(call); };
-  if (last_ < groups_.size() && groups_[last_].look && fits(groups_[last_])) return last_;
-  const auto at = std::ranges::find_if(groups_, fits);  // the one without a look is the last
+std::optional<size_t> ProfitBySignature::find(const CallArguments& call) {
+  const auto fits = [&](const Group& g) { return !g.signature || g.signature->is_of(call); };
+  if (last_ < groups_.size() && groups_[last_].signature && fits(groups_[last_])) return last_;
+  const auto at = std::ranges::find_if(groups_, fits);  // the one without a signature is the last
   if (at == groups_.end()) return std::nullopt;
   return last_ = static_cast<size_t>(at - groups_.begin());
 }
 
+size_t ProfitBySignature::find_or_add(const CallArguments& call) {
+  if (const std::optional<size_t> g = find(call)) return *g;
+  const bool apart = call.count() <= CallSignature::kMostArguments && groups_.size() < kMostSignatures;
+  groups_.push_back({apart ? std::optional<CallSignature>(call) : std::nullopt, Profit(needed_)});
+  return last_ = groups_.size() - 1;
+}
+
 // nullptr: reset() came while the call ran.
-Profit* ProfitByLook::of(const Turn& turn) {
+Profit* ProfitBySignature::of(const Turn& turn) {
   if (!turn.group) return nullptr;
   if (*turn.group == kWhole) return &whole_;
   return *turn.group < groups_.size() ? &groups_[*turn.group].profit : nullptr;
 }
 
-void ProfitByLook::find_active() {
+void ProfitBySignature::find_active() {
   is_active_ = whole_.is_active() || std::ranges::any_of(groups_, [](const Group& g) { return g.profit.is_active(); });
 }
 
-std::optional<double> ProfitByLook::count_original(const CallArguments& call) {
+std::optional<double> ProfitBySignature::count_original(const CallArguments& call) {
   if (whole_.keeps_original()) return whole_.original_us();
   if (whole_.is_active()) return std::nullopt;
   const std::optional<size_t> g = find(call);
@@ -39,14 +51,19 @@ std::optional<double> ProfitByLook::count_original(const CallArguments& call) {
   return groups_[*g].profit.original_us();
 }
 
-ProfitByLook::Turn ProfitByLook::take_turn(const CallArguments& call) {
+ProfitBySignature::Turn ProfitBySignature::take_turn(const CallArguments& call) {
   if (whole_.is_active()) return {whole_.next(), kWhole};
   const std::optional<size_t> g = find(call);
   if (!g) return {};
   return {groups_[*g].profit.next(), g};
 }
 
-void ProfitByLook::learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us) {
+ProfitBySignature::Turn ProfitBySignature::begin(const CallArguments& call) {
+  const size_t g = find_or_add(call);
+  return {groups_[g].profit.next(), g};
+}
+
+void ProfitBySignature::learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us) {
   if (is_off_) return;
   Profit* profit = of(turn);
   const std::optional<size_t> known = profit ? std::nullopt : find(call);
@@ -56,34 +73,26 @@ void ProfitByLook::learn(const Turn& turn, const CallArguments& call, const Gain
   } else if (profit != &whole_ && !gain.for_now) {
     whole_.count_calm();
   }
-  if (!profit) {
-    std::optional<size_t> g = known;
-    if (!g) {
-      const bool apart = call.count() <= CallLook::kMostArguments && groups_.size() < kMostLooks;
-      groups_.push_back({apart ? std::optional<CallLook>(call) : std::nullopt, Profit()});
-      g = groups_.size() - 1;
-    }
-    profit = &groups_[*g].profit;
-  }
+  if (!profit) profit = &groups_[known ? *known : find_or_add(call)].profit;
   const bool was_active = profit->is_active();
   profit->learn(turn.run, gain, us);
   if (profit->is_off()) return is_off_ = true, forget();
   if (profit->is_active() != was_active) find_active();
 }
 
-std::optional<std::string> ProfitByLook::learn_original(const Turn& turn, double us) {
+std::optional<Comparison> ProfitBySignature::learn_original(const Turn& turn, double us) {
   Profit* const profit = of(turn);
   if (!profit) return std::nullopt;
-  std::optional<std::string> reason = profit->learn_original(us);
+  const std::optional<Comparison> slower = profit->learn_original(us);
   find_active();
-  return reason;
+  return slower;
 }
 
-void ProfitByLook::drop(const Turn& turn) {
+void ProfitBySignature::drop(const Turn& turn) {
   if (Profit* const profit = of(turn)) profit->drop(turn.run);
 }
 
-void ProfitByLook::count_in(const Turn& turn, totals::Tally* calls) {
+void ProfitBySignature::count_in(const Turn& turn, totals::Tally* calls) {
   if (Profit* const profit = of(turn)) profit->count_in(calls);
 }
 

@@ -1,0 +1,61 @@
+#include "capture/python/segments/segment_turn.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fault.h"
+
+namespace vesta::capture {
+namespace {
+
+// The first runs of a segment count, and one in so many of later ones: until the next measurement, a run that counts
+// takes longer than one that does not.
+constexpr int64_t kFirstRuns = 64, kOneIn = 16;
+
+CallArguments first_locals(Frame* f) {
+  const auto locals = static_cast<size_t>(code_of(f)->co_nlocals);
+  return {slots(f), std::min(locals, CallSignature::kMostArguments), nullptr};
+}
+
+}  // namespace
+
+SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool measures) {
+  Measured& measured = (*s).*part;
+  if (!measures || measured.profit.is_off()) return;
+  keeps_ = part == &Segment::itself && fault::spoils("segment");
+  const int64_t run = measured.runs++;
+  if (!measured.profit.is_active() && run >= kFirstRuns && run % kOneIn != 0 && !keeps_) return;
+  segment_ = s;
+  part_ = &measured;
+  if (keeps_) return;
+  const CallArguments locals = first_locals(f);
+  keeps_ = part_->profit.keeps_original(locals).has_value();
+  if (keeps_) return;
+  watches_ = true;
+  turn_ = part_->profit.begin(locals);
+  if (is_measured()) watch_.emplace();
+}
+
+SegmentTurn::~SegmentTurn() {
+  if (watches_) part_->profit.drop(turn_);
+}
+
+void SegmentTurn::ran_compiled(Gain gain) {
+  if (!std::exchange(watches_, false)) return;
+  gain.segments = 2;  // it is one of several: it may be slow, and is measured early
+  part_->profit.learn(turn_, {}, gain, watch_ ? 1e3 * watch_->milliseconds() : 0);
+}
+
+void SegmentTurn::ran_uncompiled() {
+  ++part_->uncompiled;
+  if (!std::exchange(watches_, false)) return;
+  if (const auto slower = part_->profit.learn_original(turn_, 1e3 * watch_->milliseconds()))
+    part_->slower = text_of(*slower);
+}
+
+void SegmentTurn::went_astray() {
+  part_->profit.forget();
+  part_->profit.switch_off();
+}
+
+}  // namespace vesta::capture

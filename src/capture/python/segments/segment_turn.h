@@ -1,0 +1,43 @@
+// One run of a part of a frame, as its measurements see it (wrapper/profit.h): of a segment that is one of several in a
+// call, or of all that follows from one. Compiled and uncompiled runs take turns, and if the uncompiled ones are
+// faster, it runs uncompiled until the next measurement. Runs are measured apart by the signature of the frame's first
+// local variables. The GIL guards every member.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/stopwatch.h"
+#include "capture/python/segments/captured.h"
+
+namespace vesta::capture {
+
+class SegmentTurn {
+ public:
+  // As the part begins in a frame. `part`: &Segment::itself or &Segment::rest. `measures`: it has been compiled, and is
+  // not all that the call runs, whose times are measured as a whole. For tests: every such run of a segment is an
+  // uncompiled one while the stage "segment" is spoiled (base/fault.h).
+  SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool measures);
+  // A run that nothing was said about tells nothing.
+  ~SegmentTurn();
+  SegmentTurn(const SegmentTurn&) = delete;
+
+  bool is_uncompiled() const { return keeps_ || turn_.run == Profit::Run::Original; }
+  // Whether the run is part of a measurement: the call's own time then tells nothing.
+  bool is_measured() const { return turn_.run != Profit::Run::NotTimed; }
+  // The part has run. `gain`: what it had from compiled segments.
+  void ran_compiled(Gain gain);
+  void ran_uncompiled();
+  // An uncompiled run did not come to an end of the segment that is known: it runs compiled from now on.
+  void went_astray();
+
+ private:
+  std::shared_ptr<Segment> segment_;  // nullptr: the run does not count
+  Measured* part_ = nullptr;
+  ProfitBySignature::Turn turn_;
+  bool watches_ = false;  // the run counts
+  bool keeps_ = false;
+  std::optional<Stopwatch> watch_;
+};
+
+}  // namespace vesta::capture

@@ -1,0 +1,28 @@
+// Compiles a kernel's text to an ELF object with LLVM, on the calling thread.
+#pragma once
+
+#include <llvm/IR/Function.h>
+
+#include <functional>
+#include <string>
+
+#include "base/target.h"
+
+namespace vesta::codegen {
+
+// What is told how large a kernel becomes, and may throw to refuse it.
+struct MemoryBound {
+  std::function<void(int64_t instructions)> grows = [](int64_t) {};                   // while its function is emitted
+  std::function<void(const llvm::Function&)> emitted = [](const llvm::Function&) {};  // before LLVM makes code of it
+};
+
+// Where files about a kernel go; an empty directory: nowhere.
+struct DumpTo {
+  std::string directory, name;
+};
+
+// Throws InternalError. Of the target, only the fields that code depends on are read.
+std::string make_object(const std::string& text, const std::string& symbol, const Target& target,
+                        const MemoryBound& memory, const DumpTo& dump_to = {});
+
+}  // namespace vesta::codegen
