@@ -62,6 +62,21 @@ void account_for_rest(Captured& captured, Segment& s, Variant& v) {
   s.capture_ms += rest;
 }
 
+// Takes the variants out that are to be traced again at this call. If there is one, `why` names its break.
+std::vector<std::shared_ptr<Variant>> take_passing(Segment& s, CaptureRecompile& why) {
+  if (s.passing == 0) return {};
+  const auto first =
+      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
+  std::vector<std::shared_ptr<Variant>> out(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
+  s.variants.erase(first, s.variants.end());
+  if (out.empty()) return out;
+  if (out.back()->report.stop)
+    why.guard = out.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
+  else
+    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
+  return out;
+}
+
 void count_gain(const Variant& v, Gain& gain) {
   gain.entered = true;
   ++gain.segments;
@@ -87,7 +102,8 @@ PyObject* SegmentedCall::go_on_eagerly(const std::string& reason, bool for_now) 
 }
 
 PyObject* SegmentedCall::leave_to_python(const Reason& why) {
-  if (!captured_.fullgraph && !captured_.options.strict) return go_on_eagerly(why.text);
+  if (why.id == Break::NotWorthIt || (!captured_.fullgraph && !captured_.options.strict))
+    return go_on_eagerly(why.text);
   const UserLine line = user_line(code_of(frame_), position_);
   captured_.fullgraph ? refuse_break(why, line) : refuse_eager(why, line);
   return throw_at(thread_, frame_, position_);
@@ -125,10 +141,16 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
       if (why.guard.empty()) why = difference(v->entry, state);
       continue;
     }
+    std::optional<Stopwatch> watch;
+    if (v->graph.pending && !warm_up_ && !turn_) [[unlikely]]
+      watch.emplace();
     const bool holds = run_variant(*v, frame_, ready, found);
     gain_->compiled |= ready.compiled;
+    if (watch && holds == ready.early && ready.pending)
+      turn_.emplace(std::shared_ptr<TierTurns>(v, &v->turns), holds ? Tier::Calls : Tier::Python, *watch, *gain_);
     if (holds) {
       if (!warm_up_) ++v->report.hits;
+      if (ready.early) ++v->report.early_hits, totals::of(totals::Count::EarlyHits).add();
       if (v->waited_ms >= 0 && v->report.compiled) [[unlikely]]
         account_for_rest(captured_, s, *v);
       ready.variant = v;
@@ -138,7 +160,10 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     }
     if (ready.not_compiled) {
       std::erase(s.variants, v);
-      after_failed_compile(s, *v, captured_, ready.failed);
+      if (ready.not_worth_it)
+        after_refused_compile(s, captured_, ready.failed);
+      else
+        after_failed_compile(s, *v, captured_, ready.failed);
     }
     if (PyErr_Occurred() || !ready.failed.empty()) return false;
     if (why.guard.empty()) why = found;
@@ -146,24 +171,10 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
   return false;
 }
 
-// Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
-bool SegmentedCall::drop_passing(Segment& s, CaptureRecompile& why) {
-  if (s.passing == 0) return false;
-  const auto first =
-      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
-  dropped_.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
-  s.variants.erase(first, s.variants.end());
-  if (dropped_.empty()) return false;
-  if (dropped_.back()->report.stop)
-    why.guard = dropped_.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
-  else
-    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
-  return true;
-}
-
 bool SegmentedCall::prepare(Segment& s, Ready& ready) {
   CaptureRecompile why;
-  const bool passed = drop_passing(s, why);
+  dropped_ = take_passing(s, why);
+  const bool passed = !dropped_.empty();
   if (find(s, ready, why)) {
     if (!warm_up_) ++captured_.hits;
     return true;
@@ -272,7 +283,7 @@ PyObject* SegmentedCall::run() {
     // The instruction at a break may have entered a mode.
     if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active", true);
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active", true);
-    if (!s->skipped.empty()) return leave_skipped(*s);
+    if (!s->skipped.empty() && !is_worth_another_look(*s, captured_)) return leave_skipped(*s);
     {
       Ready ready;
       if (warm_up_) ready.checked_at = warm_up_->end;
@@ -285,6 +296,8 @@ PyObject* SegmentedCall::run() {
         return end_warm_up(thread_, frame_, position_);
       }
       count_gain(*v, *gain_);
+      gain_->passing |= ready.early;
+      gain_->for_now |= ready.early;
       PyObject* result = nullptr;
       if (!give_warnings(ready) || !leave_segment(frame_, ready, &result)) return throw_at(thread_, frame_, position_);
       if (end.kind == Epilogue::Kind::Return) return finish(thread_, frame_, result, end.position);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,6 @@ class SegmentedCall {
   bool add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before);
   // A variant that serves this frame, its graph run. False: `why` is the difference to the last hit.
   bool find(Segment& s, Ready& ready, CaptureDifference& why);
-  bool drop_passing(Segment& s, CaptureRecompile& why);
   bool give_warnings(Ready& ready);
   bool execute_break();
 
@@ -47,7 +47,8 @@ class SegmentedCall {
   int position_ = 0, idle_ = 0;
   bool fresh_ = true;  // no instruction of the frame has been executed
   PyObject* left_ = nullptr;
-  std::vector<Warning> lost_;  // given in traces that came to nothing, and not given since
+  std::optional<TimedTurn> turn_;  // of the first variant whose compile goes on
+  std::vector<Warning> lost_;      // given in traces that came to nothing, and not given since
   // Variants that were dropped: objects that they hold may run Python code as they die.
   std::vector<std::shared_ptr<Variant>> dropped_;
 };

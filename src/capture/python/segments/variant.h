@@ -12,6 +12,7 @@
 #include "capture/python/frame/warnings.h"
 #include "capture/python/guards/guard_program.h"
 #include "capture/python/guards/watched.h"
+#include "capture/python/segments/tier_turns.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
 #include "vesta/capture_report.h"
@@ -43,6 +44,7 @@ struct Variant {
   Watched watched;
   // Takes the result of a compile in the background. False: it is still running. Throws what the compile threw.
   bool take_compiled();
+  TierTurns turns;  // while the compile goes on
   // Every list in which the variant holds references.
   std::vector<std::vector<Object>*> holders();
   // Drops the references to objects that others own as well: the variant then knows them by weak references alone.
@@ -53,6 +55,11 @@ struct Variant {
   // How long a call waited for its compile before that went on in the background; negative: the account has all of it.
   double waited_ms = -1;
 };
+
+// Of a variant whose compile goes on: whether the calls into ATen that come before the code are ready, and whether a
+// call runs them.
+bool is_early_ready(Variant& v);
+bool runs_early(Variant& v);
 
 struct Segment {
   Object code;  // keeps the code of its key alive
@@ -69,8 +76,9 @@ struct Segment {
   bool held_back = false;          // a capture was put off, because recompiles take too long
   std::set<std::string> failures;  // of Vesta's own in traces that came to nothing, at most kMostFailures
   static constexpr size_t kMostFailures = 8;
-  Reason skipped;     // if set, CPython runs the rest of the frame, for this reason
-  std::string apart;  // if set: why its parts are compiled apart (TraceSettings::apart)
+  Reason skipped;          // if set, CPython runs the rest of the frame, for this reason
+  int64_t worth_from = 0;  // a compile was not worth its time, and is looked at again after so many calls
+  std::string apart;       // if set: why its parts are compiled apart (TraceSettings::apart)
 };
 
 }  // namespace vesta::capture
