@@ -35,7 +35,7 @@ struct VESTA_API Options {
   bool background = false;
   // "whole": every graph is compiled to machine code. "auto": only if a prediction says that this gains time over
   // `expected_calls` calls; otherwise the graph is run as calls into ATen, or the program runs eager. Graphs on a GPU,
-  // those that record gradients and those of C++ callables are compiled in any case.
+  // those that record gradients, those between graph breaks and those of C++ callables are compiled in any case.
   std::string strategy = "whole";
   // How many calls of each graph "auto" expects.
   int64_t expected_calls = 1'000;

@@ -130,15 +130,21 @@ PYBIND11_MODULE(_C, m) {
       .def(py::init<>())
       .def_readwrite("python_us", &MachineCosts::python_us)
       .def_readwrite("frame_us", &MachineCosts::frame_us)
+      .def_readwrite("saved_us", &MachineCosts::saved_us)
       .def_readwrite("call_us", &MachineCosts::call_us)
       .def_readwrite("entry_us", &MachineCosts::entry_us)
       .def_readwrite("step_us", &MachineCosts::step_us)
       .def_readwrite("kernel_factor", &MachineCosts::kernel_factor)
       .def_readwrite("bytes_per_us", &MachineCosts::bytes_per_us)
-      .def_readwrite("flops_per_us", &MachineCosts::flops_per_us)
+      .def_readwrite("linear_flops_us", &MachineCosts::linear_flops_us)
+      .def_readwrite("packed_linear_flops_us", &MachineCosts::packed_linear_flops_us)
+      .def_readwrite("convolution_flops_us", &MachineCosts::convolution_flops_us)
+      .def_readwrite("packed_convolution_flops_us", &MachineCosts::packed_convolution_flops_us)
+      .def_readwrite("convolution_weights_us", &MachineCosts::convolution_weights_us)
       .def_readwrite("trace_us", &MachineCosts::trace_us)
       .def_readwrite("plan_us", &MachineCosts::plan_us)
-      .def_readwrite("codegen_us", &MachineCosts::codegen_us);
+      .def_readwrite("codegen_us", &MachineCosts::codegen_us)
+      .def_readwrite("code_us", &MachineCosts::code_us);
   m.def("machine_costs", &pipeline::machine_costs, "What the option strategy=\"auto\" predicts with.");
   m.def("set_machine_costs", &pipeline::set_machine_costs, py::arg("costs"));
   py::class_<CompileReport>(m, "CompileReport")

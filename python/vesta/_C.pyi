@@ -133,15 +133,21 @@ class MachineCosts:
 
     python_us: float
     frame_us: float
+    saved_us: float
     call_us: float
     entry_us: float
     step_us: float
     kernel_factor: float
     bytes_per_us: float
-    flops_per_us: float
+    linear_flops_us: float
+    packed_linear_flops_us: float
+    convolution_flops_us: float
+    packed_convolution_flops_us: float
+    convolution_weights_us: float
     trace_us: float
     plan_us: float
     codegen_us: float
+    code_us: float
     def __init__(self) -> None: ...
 
 def machine_costs() -> MachineCosts: ...

@@ -100,7 +100,7 @@ def compile(
         strategy: "whole", the default: graphs are compiled to machine code. "calls": each operator is a call into ATen,
             and results equal eager's bit for bit (``backend="aot_eager"``). "eager": ``model`` unchanged. "auto": for
             each graph the one that is predicted to take the least time, its compile included, over ``expected_calls``
-            calls (an option; 1000). The first call then runs uncompiled. The prediction is shown by
+            calls (an option; 1000). The first two calls then run uncompiled. The prediction is shown by
             :func:`vesta.explain`, beside what came of it.
         disable: Return ``model`` unchanged. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
         methods: Names of a module's methods that are compiled where they are called, as in

@@ -12,12 +12,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import torch
 
 from vesta import _C
+from vesta.explain_capture import Graph
 
 __all__ = ["measure_costs", "use_costs_of_machine"]
 
@@ -58,62 +57,104 @@ def costs_of(values: dict[str, float]) -> _C.MachineCosts:
     return costs
 
 
-def measure_costs() -> dict[str, float]:
-    """Measures for about a second."""
+def measure_costs() -> _C.MachineCosts:
+    """Measures for about two seconds: single operators, and a small model by which their costs are corrected."""
     from vesta.compile import compile
     from vesta.explain import explain
     from vesta.machine_speed import measure_speed, microseconds
 
-    few, many = 8, 40
+    before = _C.machine_costs()
+    plain = {"cache": False, "only_if_faster": False, "deadline_ms": -1}
 
-    def chain(n: int) -> Callable[[torch.Tensor], torch.Tensor]:
-        def f(x: torch.Tensor) -> torch.Tensor:
-            for _ in range(n):
-                x = torch.neg(x)
-            return x
-
-        return f
-
-    def report(compiled: Any) -> tuple[dict[str, float], _C.CompileReport]:
+    def predicted(model: torch.nn.Module, x: torch.Tensor, costs: _C.MachineCosts) -> Graph:
+        """The model compiled with ``strategy="auto"`` by these costs, for so many calls that it is always compiled."""
+        _C.set_machine_costs(costs)
+        compiled = compile(model, options={**plain, "strategy": "auto", "expected_calls": 10**12})
+        compiled(x), compiled(x), compiled(x)  # the first two calls run uncompiled
         (graph,) = explain(compiled).explanation.graphs
-        return graph.stages, graph.compiled
+        return graph
 
-    plain = {"cache": False, "only_if_faster": False, "deadline_ms": -1, "numerics": "fast"}
-    with torch.no_grad():
-        speed = measure_speed()
-        x = torch.ones(8)
-        eager_few, eager_many = (microseconds(partial(chain(n), x)) for n in (few, many))
-        by_calls = [compile(chain(n), options={**plain, "kernels": False}) for n in (few, many)]
-        calls_few, calls_many = (microseconds(partial(f, x)) for f in by_calls)
-        call_us = (calls_many - calls_few) / (many - few)
-        stages, _ = report(by_calls[1])
-        nested = torch.nn.Sequential(*(torch.nn.Identity() for _ in range(32)))
-        frame_us = microseconds(lambda: nested(x)) / 66  # two functions for each of 33 modules
-        wide = torch.ones(64, 512)
-        code = compile(gated, options={**plain, "strategy": "auto", "expected_calls": 10**9})
-        code(wide), code(wide)  # the first call runs uncompiled
-        whole_stages, whole = report(code)
-        predicted = whole.strategy.whole_ms if whole.strategy else 0.0
-        ratio = whole_stages.get("codegen", 0.0) / predicted if predicted else 1.0
-        return {
-            "python_us": max(0.1, (eager_many - eager_few) / (many - few) - call_us),
-            "frame_us": frame_us,
-            "call_us": call_us,
-            "entry_us": max(0.1, calls_few - few * call_us),
-            "step_us": 0.2,
-            "kernel_factor": speed.kernels,
-            "bytes_per_us": speed.cache,
-            "flops_per_us": speed.product("aten::linear", "f32")[1],
-            "trace_us": stages["trace"] * 1e3 / many,
-            "plan_us": sum(ms for stage, ms in stages.items() if stage != "trace") * 1e3 / many,
-            "codegen_us": _C.machine_costs().codegen_us * ratio,
-        }
+    try:
+        with torch.no_grad():
+            costs, speed = _C.MachineCosts(), measure_speed()
+            costs.kernel_factor, costs.bytes_per_us = speed.kernels, speed.cache
+            set_rates(costs, microseconds)
+            x, small = torch.ones(8), torch.nn.Identity()
+            empty = compile(small, options={**plain, "kernels": False})
+            costs.entry_us = max(0.2, microseconds(lambda: empty(x)))
+            model, x = Block().eval(), torch.randn(1, 16, 64)
+            graph = predicted(model, x, costs)
+            report = graph.compiled
+            assert report is not None and report.strategy is not None
+            ms = graph.stages
+            costs.codegen_us *= ms.get("codegen", 0.0) / max(report.strategy.whole_ms, 1e-3) or 1.0
+            costs.code_us = ms.get("codegen", 0.0) * 1e3 / graph.op_count
+            by_calls = compile(model, options={**plain, "kernels": False})
+            by_calls(x)
+            (second,) = explain(by_calls).explanation.graphs
+            costs.trace_us = second.stages["trace"] * 1e3 / second.op_count
+            planned = sum(took for stage, took in second.stages.items() if stage != "trace")
+            costs.plan_us = planned * 1e3 / second.op_count
+            eager_us, calls_us = microseconds(lambda: model(x)), microseconds(lambda: by_calls(x))
+            costs.saved_us = max(0.1, (eager_us - calls_us) / graph.op_count)
+            s = report.strategy
+            calls = max(0.1, (calls_us - costs.entry_us) / (s.calls_us - costs.entry_us))
+            python = max(0.1, (eager_us - calls_us) / (s.eager_us - s.calls_us))
+            costs.call_us *= calls
+            costs.python_us *= python
+            costs.frame_us *= python
+            return costs
+    finally:
+        _C.set_machine_costs(before)
 
 
-def gated(x: torch.Tensor) -> torch.Tensor:
-    return torch.layer_norm(torch.softmax(torch.sigmoid(x) * x, -1) + torch.nn.functional.gelu(x), (512,)).sum(0)
+def set_rates(costs: _C.MachineCosts, microseconds: Callable[[Callable[[], object]], float]) -> None:
+    """Products of the sizes of small models, with the weights as programs have them and in the library's own order."""
+    from vesta.machine_speed import convolution, linear
+
+    def rate(few: tuple[int, Callable[[], object]], many: tuple[int, Callable[[], object]]) -> float:
+        return (many[0] - few[0]) / max(microseconds(many[1]) - microseconds(few[1]), 1e-3)
+
+    f32 = torch.float32
+    costs.linear_flops_us = rate(linear(f32, False, 1, 8), linear(f32, False, 64, 256))
+    few, many = plain_convolution(8, 4), plain_convolution(32, 28)
+    costs.convolution_flops_us = rate(few, many)
+    channels, side = 256, 4
+    flops, heavy = plain_convolution(channels, side)
+    rest = microseconds(heavy) - flops / costs.convolution_flops_us
+    costs.convolution_weights_us = 4 * 9 * channels**2 / max(rest, 1e-3)
+    if torch.backends.mkldnn.is_available():
+        costs.packed_linear_flops_us = rate(linear(f32, True, 1, 8), linear(f32, True, 64, 256))
+        costs.packed_convolution_flops_us = rate(convolution(f32, 8, 4), convolution(f32, 32, 28))
+
+
+def plain_convolution(channels: int, side: int) -> tuple[int, Callable[[], object]]:
+    x, w = torch.ones(1, channels, side, side), torch.ones(channels, channels, 3, 3)
+    return 2 * 9 * channels**2 * side**2, lambda: torch.conv2d(x, w, padding=1)
+
+
+class Block(torch.nn.Module):
+    """Modules, views and operators in the proportions of a transformer's layer."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.q, self.k, self.v, self.out = (torch.nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+        self.activation = torch.nn.GELU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.before(x)
+        q, k, v = (p(y).unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in (self.q, self.k, self.v))
+        k = torch.cat([k * 0.5, k * 0.5], -2)[..., : q.shape[-2], :]
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(y.transpose(1, 2).flatten(-2))
+        x = x + self.down(self.activation(self.up(self.between(x))))
+        return x
 
 
 if __name__ == "__main__":
     os.nice(LOWEST)
-    _C.cache_put(sys.argv[1], json.dumps(measure_costs()))
+    measured = measure_costs()
+    _C.cache_put(sys.argv[1], json.dumps({name: getattr(measured, name) for name in NAMES}))

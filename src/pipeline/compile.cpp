@@ -208,8 +208,9 @@ class Compile {
       choice.emplace(graph_, traced.frames, options_.expected_calls);
       calls = graph::copy(graph_);
     }
-    schedule::Plan plan = this->plan(traced);
-    if (choice) report_.strategy = choice->choose(plan);
+    const bool plans = !choice || choice->whole_may_pay();
+    schedule::Plan plan = plans ? this->plan(traced) : schedule::Plan();
+    if (choice) report_.strategy = choice->choose(plans ? &plan : nullptr);
     if (choice && report_.strategy->chosen == "eager") throw NotWorthIt(to_string(*report_.strategy));
     if (choice && report_.strategy->chosen == "calls") {
       Options without = options_;

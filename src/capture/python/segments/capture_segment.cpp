@@ -213,7 +213,10 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   if (!r.graph.empty) {
     try {
       r.graph.frames = r.frames;
-      v.graph = compile_graph(std::move(r.graph), options_now(captured), r.trace_ms, end);
+      Options options = options_now(captured);
+      // A part that is left to Python takes the parts after it along.
+      if (segment.position != 0 || v.epilogue.kind != Epilogue::Kind::Return) options.strategy = "whole";
+      v.graph = compile_graph(std::move(r.graph), options, r.trace_ms, end);
       v.report.pending = v.graph.pending != nullptr;
       if (!v.report.pending) v.report.compiled = v.graph.report;
     } catch (const pipeline::NotWorthIt& e) {

@@ -124,16 +124,16 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_u
 }
 
 bool Captured::runs_first(PyThreadState* t, Frame* f, Gain* gain, PyObject** result) {
-  if (!first_call_.is_known() && !has_gpu()) {
+  if (!first_calls_.are_known() && !has_gpu()) {
     const Stopwatch watch;
     const OperatorCount operators;
     *result = evaluate_by_cpython(t, f, 0);
-    if (*result) first_call_.took(1e3 * watch.milliseconds(), operators.now(), options.expected_calls);
+    if (*result) first_calls_.took(1e3 * watch.milliseconds(), operators.now(), options.expected_calls);
     gain->passing = gain->for_now = true;
-    fall_back("strategy=\"auto\" runs the first call uncompiled");
+    fall_back("strategy=\"auto\" runs the first two calls uncompiled");
     return true;
   }
-  const std::string& why = first_call_.why_not(calls.value());
+  const std::string& why = first_calls_.why_not(calls.value());
   if (why.empty()) return false;
   fall_back(why);
   *gain = {.entered = true, .fallback = why};

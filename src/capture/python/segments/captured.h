@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "capture/python/segments/first_call.h"
+#include "capture/python/segments/first_calls.h"
 #include "capture/python/segments/variant.h"
 #include "capture/python/values/chosen_modules.h"
 #include "capture/python/wrapper/captured_callable.h"
@@ -49,13 +49,13 @@ class Captured final : public CapturedCallable {
 
  private:
   PyObject* enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
-  // With the option strategy="auto": runs the first call as it is, and says whether more calls do so, because a compile
-  // is not predicted to be worth its time.
+  // With the option strategy="auto": runs the first calls as they are, and says whether more calls do so, because a
+  // compile is not predicted to be worth its time.
   bool runs_first(PyThreadState* t, Frame* f, Gain* gain, PyObject** result);
   // Runs the frame as it is; calls of the modules that are compiled are captured.
   PyObject* run_around_chosen(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
 
-  FirstCall first_call_;
+  FirstCalls first_calls_;
   Object checked_code_;  // the last code that is not a compiler's
   std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
   const std::shared_ptr<Segment>* last_ = nullptr;  // in segments_: what segment() returned last
