@@ -66,8 +66,15 @@ struct CaptureVariant {
   int64_t id = 0;            // its id in events
   std::vector<OpCount> ops;  // operators of the graph, in order of first use; empty: there is no graph
   std::optional<CompileReport>
-      compiled;                      // what the graph became; nullopt: there is no graph, or its operators run eager
-  bool pending = false;              // the compile is still running in the background, and calls run eager
+      compiled;          // what the graph became; nullopt: there is no graph, or its operators run eager
+  bool pending = false;  // the compile is still running in the background, and calls run in tier 0 or 1
+  // How calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine code. 3: with
+  // machine code that was tuned on the GPU.
+  int32_t tier = 0;
+  // While the compile was running in the background: the hits that tier 1 served, and the least time of a call in
+  // microseconds from this graph on in tier 0 and in tier 1; 0: not measured.
+  int64_t early_hits = 0;
+  double python_us = 0, early_us = 0;
   std::vector<CaptureGuard> guards;  // in the order in which they are checked
   std::vector<std::string> effects;  // replayed after the graph: "self.counter", "cache['k']", "list.append on x"
   std::string end;                   // "return", "break", "raise" or "yield"
@@ -117,6 +124,7 @@ struct CaptureReport {
   std::vector<CaptureRecompile> recompiles;
   std::vector<Fallback> fallbacks;  // calls, or the rests of calls, that ran eager, by reason
   int64_t calls = 0;
+  double call_us = 0;  // the mean time of a call since the last compile, in microseconds; 0: none was measured
   int64_t aside = 0;   // of `calls`: those that ran uncompiled because a compile gains nothing
   int64_t hits = 0;    // entries of a segment with a variant whose guards held
   int64_t misses = 0;  // entries of a segment that were traced or ran eager

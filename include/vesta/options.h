@@ -33,6 +33,12 @@ struct VESTA_API Options {
   int64_t compile_memory = -1;
   // No call waits for a compile that has a graph: it runs eager until the compile has ended in the background.
   bool background = false;
+  // "whole": every graph is compiled to machine code. "auto": only if a prediction says that this gains time over
+  // `expected_calls` calls; otherwise the graph is run as calls into ATen, or the program runs eager. Graphs on a GPU,
+  // those that record gradients, those between graph breaks and those of C++ callables are compiled in any case.
+  std::string strategy = "whole";
+  // How many calls of each graph "auto" expects.
+  int64_t expected_calls = 1'000;
   // Calls of a Python function run uncompiled if measurements on the CPU show that this is faster; calls whose
   // arguments differ in type or size are measured apart. Functions that use a GPU are not measured.
   bool only_if_faster = true;

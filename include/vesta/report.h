@@ -65,6 +65,15 @@ struct TuningReport {
   std::string why_none;   // why no kernel was considered; empty: kernels were considered
 };
 
+// What the option strategy="auto" predicted for a graph. Times in microseconds are those of one call, in milliseconds
+// those of the compile, without the trace.
+struct StrategyReport {
+  std::string chosen;  // "whole", "calls" or "eager"
+  int64_t expected_calls = 0;
+  double eager_us = 0, calls_us = 0, whole_us = 0;
+  double calls_ms = 0, whole_ms = 0;
+};
+
 struct CompileReport {
   int64_t ops_traced = 0;
   int64_t ops_fused = 0;
@@ -87,8 +96,9 @@ struct CompileReport {
   std::vector<StageTime> stages;
   std::vector<std::string> guards;
   double total_ms = 0;
-  std::optional<GraphReport> graphs;   // for a program on a GPU: its CUDA graphs when the report was made
-  std::optional<TuningReport> tuning;  // if the option autotune_seconds asked for it and not `cached`
+  std::optional<GraphReport> graphs;       // for a program on a GPU: its CUDA graphs when the report was made
+  std::optional<StrategyReport> strategy;  // if the option asked for a choice, and not `cached`
+  std::optional<TuningReport> tuning;      // if the option autotune_seconds asked for it and not `cached`
 };
 
 struct Fallback {

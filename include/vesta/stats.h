@@ -33,6 +33,7 @@ struct Stats {
   int64_t calls = 0;                         // of compiled Python functions
   int64_t aside = 0;                         // of these: ran uncompiled because a compile gains nothing
   int64_t hits = 0;                          // entries of a segment, or calls from C++, that a variant served
+  int64_t early_hits = 0;                    // of the hits: by calls into ATen, before the machine code was made
   int64_t misses = 0;                        // and that none served
   std::map<std::string, int64_t> fallbacks;  // calls, or the rests of calls, that ran eager, by reason
   // Caches

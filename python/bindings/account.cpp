@@ -30,6 +30,7 @@ void add_account(py::module_& m) {
   field("calls", &Stats::calls);
   field("aside", &Stats::aside);
   field("hits", &Stats::hits);
+  field("early_hits", &Stats::early_hits);
   field("misses", &Stats::misses);
   field("fallbacks", &Stats::fallbacks);
   field("artifacts_found", &Stats::artifacts_found);

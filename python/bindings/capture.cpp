@@ -95,6 +95,10 @@ void add_capture(py::module_& m) {
       .def_readonly("ops", &CaptureVariant::ops)
       .def_readonly("compiled", &CaptureVariant::compiled)
       .def_readonly("pending", &CaptureVariant::pending)
+      .def_readonly("tier", &CaptureVariant::tier)
+      .def_readonly("early_hits", &CaptureVariant::early_hits)
+      .def_readonly("python_us", &CaptureVariant::python_us)
+      .def_readonly("early_us", &CaptureVariant::early_us)
       .def_readonly("guards", &CaptureVariant::guards)
       .def_readonly("effects", &CaptureVariant::effects)
       .def_readonly("end", &CaptureVariant::end)
@@ -130,6 +134,7 @@ void add_capture(py::module_& m) {
       .def_readonly("recompiles", &CaptureReport::recompiles)
       .def_readonly("fallbacks", &CaptureReport::fallbacks)
       .def_readonly("calls", &CaptureReport::calls)
+      .def_readonly("call_us", &CaptureReport::call_us)
       .def_readonly("aside", &CaptureReport::aside)
       .def_readonly("hits", &CaptureReport::hits)
       .def_readonly("misses", &CaptureReport::misses);
@@ -171,8 +176,10 @@ void add_capture(py::module_& m) {
       py::cpp_function([](const py::object& self) { return capture::captured_of(self.ptr()).report(); },
                        py::name("report"), py::is_method(m.attr("CapturedFunction"))));
   const py::object wait(py::cpp_function(
-      [](const py::object& self, double seconds) { return capture::captured_of(self.ptr()).wait(end_after(seconds)); },
-      py::name("wait"), py::is_method(m.attr("CapturedFunction")), py::arg("seconds") = -1.0));
+      [](const py::object& self, double seconds, int tier) {
+        return capture::captured_of(self.ptr()).wait(end_after(seconds), tier);
+      },
+      py::name("wait"), py::is_method(m.attr("CapturedFunction")), py::arg("seconds") = -1.0, py::arg("tier") = 2));
   const py::object warm_up(py::cpp_function(
       [](const py::object& self, const py::tuple& args, const py::dict& keywords, double seconds) {
         capture::WarmUp out;

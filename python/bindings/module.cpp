@@ -1,6 +1,7 @@
 // The module vesta._C: options, reports and compiled functions as Python objects.
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "evaluator.h"
 #include "graph_steps.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/strategy.h"
 #include "program.h"
 #include "store.h"
 #include "tape.h"
@@ -25,7 +27,14 @@ namespace {
 
 // What happens at a place where tests inject a fault of this kind; "none": nullptr.
 std::function<void(std::string_view)> fault_of(const std::string& kind, double seconds) {
+  static std::atomic<int64_t> asked{0};
+  const int64_t now = ++asked;
   if (kind == "none") return nullptr;
+  if (kind == "hold")
+    return [now, end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds)](std::string_view) {
+      while (asked == now && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
   if (kind == "delay")
     return [seconds](std::string_view) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
   if (kind == "throw")
@@ -34,7 +43,7 @@ std::function<void(std::string_view)> fault_of(const std::string& kind, double s
     };
   if (kind == "memory") return [](std::string_view) { throw std::bad_alloc(); };
   if (kind == "crash") return [](std::string_view) { std::abort(); };
-  throw py::value_error("the faults are none, delay, throw, memory and crash, not " + kind);
+  throw py::value_error("the faults are none, hold, delay, throw, memory and crash, not " + kind);
 }
 
 }  // namespace
@@ -50,6 +59,8 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("deadline_ms", &Options::deadline_ms)
       .def_readwrite("compile_memory", &Options::compile_memory)
       .def_readwrite("background", &Options::background)
+      .def_readwrite("strategy", &Options::strategy)
+      .def_readwrite("expected_calls", &Options::expected_calls)
       .def_readwrite("only_if_faster", &Options::only_if_faster)
       .def_readwrite("recompile_share", &Options::recompile_share)
       .def_readwrite("packed_weights", &Options::packed_weights)
@@ -105,6 +116,37 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("after_us", &TuningReport::after_us)
       .def_readonly("why_none", &TuningReport::why_none)
       .def("__str__", [](const TuningReport& r) { return to_string(r); });
+  py::class_<StrategyReport>(m, "StrategyReport")
+      .def_readonly("chosen", &StrategyReport::chosen)
+      .def_readonly("expected_calls", &StrategyReport::expected_calls)
+      .def_readonly("eager_us", &StrategyReport::eager_us)
+      .def_readonly("calls_us", &StrategyReport::calls_us)
+      .def_readonly("whole_us", &StrategyReport::whole_us)
+      .def_readonly("calls_ms", &StrategyReport::calls_ms)
+      .def_readonly("whole_ms", &StrategyReport::whole_ms)
+      .def("__str__", [](const StrategyReport& r) { return pipeline::to_string(r); });
+  using pipeline::MachineCosts;
+  py::class_<MachineCosts>(m, "MachineCosts")
+      .def(py::init<>())
+      .def_readwrite("python_us", &MachineCosts::python_us)
+      .def_readwrite("frame_us", &MachineCosts::frame_us)
+      .def_readwrite("saved_us", &MachineCosts::saved_us)
+      .def_readwrite("call_us", &MachineCosts::call_us)
+      .def_readwrite("entry_us", &MachineCosts::entry_us)
+      .def_readwrite("step_us", &MachineCosts::step_us)
+      .def_readwrite("kernel_factor", &MachineCosts::kernel_factor)
+      .def_readwrite("bytes_per_us", &MachineCosts::bytes_per_us)
+      .def_readwrite("linear_flops_us", &MachineCosts::linear_flops_us)
+      .def_readwrite("packed_linear_flops_us", &MachineCosts::packed_linear_flops_us)
+      .def_readwrite("convolution_flops_us", &MachineCosts::convolution_flops_us)
+      .def_readwrite("packed_convolution_flops_us", &MachineCosts::packed_convolution_flops_us)
+      .def_readwrite("convolution_weights_us", &MachineCosts::convolution_weights_us)
+      .def_readwrite("trace_us", &MachineCosts::trace_us)
+      .def_readwrite("plan_us", &MachineCosts::plan_us)
+      .def_readwrite("codegen_us", &MachineCosts::codegen_us)
+      .def_readwrite("code_us", &MachineCosts::code_us);
+  m.def("machine_costs", &pipeline::machine_costs, "What the option strategy=\"auto\" predicts with.");
+  m.def("set_machine_costs", &pipeline::set_machine_costs, py::arg("costs"));
   py::class_<CompileReport>(m, "CompileReport")
       .def_readonly("ops_traced", &CompileReport::ops_traced)
       .def_readonly("ops_fused", &CompileReport::ops_fused)
@@ -130,6 +172,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("guards", &CompileReport::guards)
       .def_readonly("total_ms", &CompileReport::total_ms)
       .def_readonly("graphs", &CompileReport::graphs)
+      .def_readonly("strategy", &CompileReport::strategy)
       .def_readonly("tuning", &CompileReport::tuning);
   py::class_<Fallback>(m, "Fallback").def_readonly("reason", &Fallback::reason).def_readonly("count", &Fallback::count);
   py::class_<FunctionReport>(m, "FunctionReport")
@@ -151,8 +194,8 @@ PYBIND11_MODULE(_C, m) {
         fault::inject(stage, at ? [at, stage] { at(stage); } : std::function<void()>());
       },
       py::arg("stage"), py::arg("kind"), py::arg("seconds") = 0.0,
-      "For tests: from now on the stage of each compile waits (delay), fails (throw), has no memory (memory), or the "
-      "process ends (crash).");
+      "For tests: from now on the stage of each compile waits (delay; hold: at most so long, and until the next "
+      "inject_fault), fails (throw), has no memory (memory), or the process ends (crash).");
   m.def(
       "inject_fault_at",
       [](size_t n, const std::string& kind, double seconds) { fault::inject_at(n, fault_of(kind, seconds)); },

@@ -18,6 +18,7 @@ from vesta.compiled_method import CompiledMethods, check_methods
 from vesta.compiled_module import is_wrapper, make_wrapper
 from vesta.eager import innermost
 from vesta.errors import UserError, did_you_mean
+from vesta.machine_costs import use_costs_of_machine
 from vesta.options import BACKENDS, OPTION_NAMES, make_options, options_of_mode
 
 __all__ = ["compile"]
@@ -42,6 +43,7 @@ def compile(
     backend: str = "vesta",
     mode: str | None = "default",
     options: Mapping[str, Any] | None = None,
+    strategy: str | None = None,
     disable: bool = False,
     methods: Sequence[str] = (),
     only: Sequence[Pattern] | None = None,
@@ -56,6 +58,7 @@ def compile(
     backend: str = "vesta",
     mode: str | None = "default",
     options: Mapping[str, Any] | None = None,
+    strategy: str | None = None,
     disable: bool = False,
     methods: Sequence[str] = (),
     only: Sequence[Pattern] | None = None,
@@ -69,6 +72,7 @@ def compile(
     backend: str = "vesta",
     mode: str | None = "default",
     options: Mapping[str, Any] | None = None,
+    strategy: str | None = None,
     disable: bool = False,
     methods: Sequence[str] = (),
     only: Sequence[Pattern] | None = None,
@@ -93,6 +97,11 @@ def compile(
             "aot_eager" for the same calls one by one; or "eager" for ``model`` unchanged.
         mode: One of torch.compile's modes, which differ on GPUs only. ``mode`` and ``options`` exclude each other.
         options: See :mod:`vesta.options`.
+        strategy: "whole", the default: graphs are compiled to machine code. "calls": each operator is a call into ATen,
+            and results equal eager's bit for bit (``backend="aot_eager"``). "eager": ``model`` unchanged. "auto": for
+            each graph the one that is predicted to take the least time, its compile included, over ``expected_calls``
+            calls (an option; 1000). The first two calls then run uncompiled. The prediction is shown by
+            :func:`vesta.explain`, beside what came of it.
         disable: Return ``model`` unchanged. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
         methods: Names of a module's methods that are compiled where they are called, as in
             ``vesta.compile(model, methods=("encode", "decode"))``. A call of the module, ``forward`` and Lightning's
@@ -112,7 +121,7 @@ def compile(
         def f(x, y):
             return torch.sin(x) + torch.cos(y)
     """
-    settings = check(fullgraph, dynamic, backend, mode, options, disable, methods, only, skip, unknown)
+    settings = check(fullgraph, dynamic, backend, mode, options, strategy, disable, methods, only, skip, unknown)
     if model is None:
         return functools.partial(compile_with, settings, methods)
     return compile_with(settings, methods, model)
@@ -176,6 +185,7 @@ def check(
     backend: Any,
     mode: Any,
     options: Any,
+    strategy: Any,
     disable: Any,
     methods: Any,
     only: Any,
@@ -205,8 +215,13 @@ def check(
             raise UserError(f'backend "{backend}" means {name}={value}, but {given}; give only one of them')
     if dynamic is not None and options.setdefault("dynamic", dynamic) is not dynamic:
         raise UserError(f'dynamic={dynamic}, but options has "dynamic": {options["dynamic"]!r}; give only one of them')
+    for name, value in options_of_strategy(strategy).items():
+        if options.setdefault(name, value) != value:
+            raise UserError(f'strategy="{strategy}" means {name}={value!r}, but options has {name}={options[name]!r}')
     made = make_options(options)
-    if disable or backend == "eager" or os.environ.get("TORCH_COMPILE_DISABLE") == "1":
+    if made.strategy == "auto":
+        use_costs_of_machine()
+    if disable or "eager" in (backend, strategy) or os.environ.get("TORCH_COMPILE_DISABLE") == "1":
         return None
     return Settings(
         fullgraph,
@@ -230,6 +245,24 @@ def options_of_backend(backend: Any) -> dict[str, Any]:
             f'for another one use torch.compile(model, backend="{backend}")'
         )
     return BACKENDS.get(backend, {})
+
+
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "whole": {"strategy": "whole"},
+    "calls": {"kernels": False},
+    "eager": {},
+    "auto": {"strategy": "auto"},
+}
+
+
+def options_of_strategy(strategy: Any) -> dict[str, Any]:
+    """The options that a strategy stands for. Raises :class:`vesta.errors.UserError` for an unknown one."""
+    if strategy is None:
+        return {}
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        known = ", ".join(f'"{name}"' for name in STRATEGIES)
+        raise UserError(f"strategy takes {known}, not {strategy!r}{did_you_mean(str(strategy), STRATEGIES)}")
+    return STRATEGIES[strategy]
 
 
 def instead_of(name: str) -> str:

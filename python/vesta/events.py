@@ -29,6 +29,8 @@ class Event:
     - ``kernel``: ``detail`` says whether it was compiled, found in the process or in the store, or loaded.
     - ``entry``: an entry of the store; ``detail`` says whether it was found, missed or written.
     - ``break``: a trace ended at a graph break. ``recompile``: a guard failed, and a new variant was made.
+    - ``tier``: calls of a variant, whose compile is or was in the background, may run in another tier from now on:
+      ``detail`` is "1: calls into ATen" or "2: machine code".
     - ``eager``: a call, or the rest of one, runs eager; ``detail`` has the reason.
 
     The ids join events: what a call does has its ``call``; ``frame``, ``segment`` and ``variant`` are the same number

@@ -79,7 +79,11 @@ class Graph:
 
     ``ops``: how often each operator occurs. ``effects``: writes to objects that existed before the call, made after the
     graph has run. ``compiled``: kernels and calls into ATen. ``steps``: these in the order in which a call runs them;
-    empty if gradients are recorded. ``pending``: the compile still goes on in the background, and calls run eager.
+    empty if gradients are recorded. ``pending``: the compile still goes on in the background, and calls run in tier 0
+    or 1. ``tier``: how calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine
+    code. 3: with machine code that was tuned on the GPU. ``early_hits``: the hits that tier 1 served while the compile
+    was going on. ``python_us`` and ``early_us``: the least time of a call then, from this graph on, in tiers 0 and 1,
+    in microseconds; 0: not measured.
     ``ms``: milliseconds by stage; ``total_ms`` also includes the time between the stages.
     ``variant``: its id in events. ``output_bytes``: of the tensors that a call makes for its caller; -1: not known.
     """
@@ -95,6 +99,10 @@ class Graph:
     hits: int = 0
     compiled: _C.CompileReport | None = None
     pending: bool = False
+    tier: int = 0
+    early_hits: int = 0
+    python_us: float = 0.0
+    early_us: float = 0.0
     steps: tuple[_C.StepInfo, ...] = ()
     variant: int = 0
     output_bytes: int = -1
@@ -170,6 +178,7 @@ class Captured:
     slower: tuple[Slower, ...] = ()  # parts that run uncompiled, because they are slower compiled
     failures: tuple[Skipped, ...] = ()  # of Vesta's own in traces; another trace may serve the calls all the same
     calls: int = 0
+    call_us: float = 0.0  # the mean time of a call since the last compile; 0: none was measured
     aside: int = 0  # calls that ran uncompiled because a compile gains nothing
     only: tuple[str, ...] = ()  # the modules that are compiled, by vesta.compile(only=...); nothing else is
     hits: int = 0
@@ -210,6 +219,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         slower=tuple(part for s in report.segments for part in slower_parts(s)),
         failures=tuple(Skipped(line_of(s.where), text, "trace-failed") for s in report.segments for text in s.failures),
         calls=report.calls,
+        call_us=report.call_us,
         aside=report.aside,
         only=tuple(report.only),
         hits=report.hits,
@@ -235,6 +245,10 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         hits=variant.hits,
         compiled=variant.compiled,
         pending=variant.pending,
+        tier=variant.tier,
+        early_hits=variant.early_hits,
+        python_us=variant.python_us,
+        early_us=variant.early_us,
         steps=tuple(variant.steps),
         variant=variant.id,
         output_bytes=variant.output_bytes,
@@ -317,6 +331,8 @@ def lines_of(c: Captured) -> Iterator[str]:
         f"{several(len(c.breaks), 'break')}, {several(len(c.guards), 'guard')}, "
         f"{several(len(c.recompiles), 'recompile')}; {c.total_ms:.1f} ms to compile"
     )
+    if c.call_us and any(g.compiled and g.compiled.strategy for g in c.graphs):
+        yield f"a call takes {c.call_us:.3g} us, the mean since the last compile"
     if c.aside:
         yield f"{several(c.aside, 'call')} ran uncompiled: compiled code would not be faster than eager"
     if c.only:
@@ -356,8 +372,7 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
     ops = ", ".join(f"{op} {n}" if n > 1 else op for op, n in by_count[:SHOWN_OPERATORS])
     more = ", ..." if len(by_count) > SHOWN_OPERATORS else ""
     yield f"  {several(g.op_count, 'operator')}" + (f": {ops}{more}" if ops else "")
-    if g.pending:
-        yield "  the compile goes on in the background; until it has ended, calls run eager (vesta.wait waits for it)"
+    yield from tier_lines(g)
     if g.compiled:
         cached = f" ({g.compiled.cached_kernels} from the cache)" if g.compiled.cached_kernels else ""
         cached = " (found in the cache)" if g.compiled.cached else cached
@@ -368,6 +383,8 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         if g.compiled.plan_memory:
             took = {"graph": g.compiled.graph_memory, "plan": g.compiled.plan_memory, "LLVM": g.compiled.kernel_memory}
             yield "  memory of the compile: " + ", ".join(f"{what} {byte_text(n)}" for what, n in took.items())
+        if g.compiled.strategy:
+            yield from strategy_lines(g.compiled.strategy, g)
         if g.compiled.tuning:
             yield f"  tuning: {g.compiled.tuning}"
         if g.compiled.graphs:
@@ -391,6 +408,26 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
                 if shown
                 else f"    {len(g.guards)}, all on torch's own code"
             )
+
+
+TIERS = ("calls run in Python", "calls into ATen", "machine code", "machine code that was tuned on the GPU")
+
+
+def tier_lines(g: Graph) -> Iterator[str]:
+    if g.pending:
+        yield "  the compile goes on in the background (vesta.wait waits for it)"
+    if g.pending or g.compiled:
+        yield f"  tier {g.tier}: {TIERS[g.tier]}" + (" until the compile has ended" if g.pending else "")
+    if g.early_hits:
+        yield f"  {several(g.early_hits, 'hit')} in tier 1, before the machine code was made"
+    if g.python_us and g.early_us:
+        yield f"  a call took {g.python_us:.3g} us in tier 0 and {g.early_us:.3g} us in tier 1"
+
+
+def strategy_lines(s: _C.StrategyReport, g: Graph) -> Iterator[str]:
+    yield f"  strategy: {s.chosen}; {s}"
+    made = sum(ms for stage, ms in g.stages.items() if stage in ("codegen", "assemble", "load"))
+    yield f"  outcome: {made:.3g} ms to make it after the plan"
 
 
 def shown_guards(guards: Sequence[Guard]) -> list[tuple[str, str]]:

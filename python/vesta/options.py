@@ -24,6 +24,12 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``background`` (bool; False)
     True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.
     :func:`vesta.wait` waits for it.
+``strategy`` ("whole" or "auto"; "whole")
+    "auto": a graph is compiled to machine code only if that is predicted to save time over ``expected_calls`` calls;
+    otherwise it runs as calls into ATen, or the program runs eager. The argument ``strategy`` of :func:`vesta.compile`
+    describes it. The graphs of ``torch.compile`` are compiled in any case.
+``expected_calls`` (int; 1000)
+    How many calls of each graph ``strategy="auto"`` expects.
 ``only_if_faster`` (bool; True)
     Calls run uncompiled if measurements show that this is faster. For a measurement, compiled and uncompiled calls take
     turns, from the 17th call on; one uncompiled call ends it if a call takes a millisecond or more, and half as much
@@ -108,6 +114,8 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "deadline_ms": (int,),
     "compile_memory": (int,),
     "background": (bool,),
+    "strategy": (str,),
+    "expected_calls": (int,),
     "only_if_faster": (bool,),
     "recompile_share": (int, float),
     "packed_weights": (bool, int, type(None)),
@@ -176,6 +184,10 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
                 value = -1
             elif isinstance(value, bool):
                 value = sys.maxsize if value else 0
+        if name == "strategy" and value not in ("whole", "auto"):
+            raise UserError(f'option "strategy" takes "whole" or "auto", not {value!r}')
+        if name == "expected_calls" and value < 1:
+            raise UserError(f'option "expected_calls" takes 1 or more calls, not {value!r}')
         if name == "numerics" and value not in ("fast", "eager"):
             raise UserError(f'option "numerics" takes "fast" or "eager", not {value!r}')
         if name == "skip_passes":

@@ -72,8 +72,8 @@ void add(Event event) {
 }  // namespace
 
 std::string_view name_of(Type type) {
-  static constexpr std::array<std::string_view, 10> kNames = {"call",   "frame", "run",   "capture",   "stage",
-                                                              "kernel", "entry", "break", "recompile", "eager"};
+  static constexpr std::array<std::string_view, 11> kNames = {"call",  "frame", "run",  "capture",   "stage", "kernel",
+                                                              "entry", "break", "tier", "recompile", "eager"};
   return kNames.at(static_cast<size_t>(type));
 }
 

@@ -21,6 +21,7 @@ enum class Type : uint8_t {
   Kernel,     // compiled, or found
   Entry,      // of the store: found, missed or written
   Break,      // a trace ended before its frame did
+  Tier,       // a variant whose compile goes on in the background runs in another tier from now on
   Recompile,  // a guard failed, and a new variant is made
   Eager,      // a call, or the rest of one, runs eager
 };

@@ -65,6 +65,7 @@ enum class Count : uint8_t {
   Calls,
   Aside,
   Hits,
+  EarlyHits,  // of the hits: by calls into ATen, while the machine code was being made
   Misses,
   ArtifactsFound,  // in the store
   ArtifactsMissed,
@@ -72,7 +73,7 @@ enum class Count : uint8_t {
   KernelsInStore,
   KernelsCompiled,
 };
-inline constexpr size_t kCounts = 14;
+inline constexpr size_t kCounts = 15;
 Total& of(Count count);
 
 // Counts by name: of a stage, of a kind of graph break, of a reason.

@@ -191,6 +191,17 @@ std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, c
   return started;
 }
 
+std::shared_ptr<Background> start_without_kernels(std::unique_ptr<graph::Graph> graph, Options options, Traced traced) {
+  options.kernels = false;
+  options.cache = false;  // to make it takes less time than to find it
+  auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
+  return Background::start(
+      [shared, options](const CancelToken& cancel) {
+        return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
+      },
+      /*awaited=*/false);
+}
+
 bool wait_for_compiles(Background::Clock::time_point end) { return CompileThreads::current().wait_for_all(end); }
 
 }  // namespace vesta::pipeline

@@ -10,6 +10,7 @@
 #include "base/stage_clock.h"
 #include "base/totals.h"
 #include "codegen/codegen.h"
+#include "graph/copy.h"
 #include "graph/device.h"
 #include "graph/passes/pass.h"
 #include "graph/text.h"
@@ -22,6 +23,7 @@
 #include "pipeline/key.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/strategy.h"
 #include "pipeline/tune.h"
 #include "schedule/cuda/products.h"
 #include "schedule/plan.h"
@@ -201,7 +203,24 @@ class Compile {
   }
 
   artifact::Artifact run(Traced& traced) {
-    schedule::Plan plan = this->plan(traced);
+    std::optional<StrategyChoice> choice;
+    std::unique_ptr<graph::Graph> calls;
+    const bool chooses = options_.strategy == "auto" && options_.kernels && traced.may_choose && traced.inference;
+    if (chooses && target_.device == DeviceType::CPU) {
+      choice.emplace(graph_, traced.frames, options_.expected_calls);
+      calls = graph::copy(graph_);
+    }
+    const bool plans = !choice || choice->whole_may_pay();
+    schedule::Plan plan = plans ? this->plan(traced) : schedule::Plan();
+    if (choice) report_.strategy = choice->choose(plans ? &plan : nullptr);
+    if (choice && report_.strategy->chosen == "eager") throw NotWorthIt(to_string(*report_.strategy));
+    if (choice && report_.strategy->chosen == "calls") {
+      Options without = options_;
+      without.kernels = false;
+      artifact::Artifact made = Compile(*calls, labels_, without, target_, false, cancel_, dump_, report_).run(traced);
+      finished_ = false;  // the store keeps results that depend on the graph alone
+      return made;
+    }
     Tuned tuned;
     if (measures_)
       stage("tune", [&] {
@@ -213,7 +232,8 @@ class Compile {
     if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, labels_.restore(schedule::print(plan)));
 
     ObjectByText objects;
-    stage("codegen", [&] { objects = compile_kernels(plan, target_, options_, cancel_, dump_, report_); });
+    if (options_.kernels)
+      stage("codegen", [&] { objects = compile_kernels(plan, target_, options_, cancel_, dump_, report_); });
     if (log::enabled(log::Topic::Kernels)) {
       for (const auto& [text, o] : objects)
         log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", o->bytes.size(), text));
@@ -296,6 +316,8 @@ template <class F>
 auto with_labels(const Labels& labels, F&& body) {
   try {
     return body();
+  } catch (const NotWorthIt&) {
+    throw;
   } catch (const NeedsValue& e) {
     throw NeedsValue(labels.restore(e.what()));
   } catch (const Unsupported& e) {

@@ -20,6 +20,8 @@ struct Traced {
   artifact::InputFacts facts;
   int64_t op_count = 0;
   double trace_ms = 0;         // spent before the compile; the report's first stage
+  int64_t frames = 0;          // of Python functions that the graph replaces
+  bool may_choose = false;     // the option strategy counts: the caller knows what to do with a NotWorthIt
   bool inference = true;       // no input requires a gradient
   bool deterministic = false;  // torch.use_deterministic_algorithms is on, with or without warn_only
 };
@@ -28,9 +30,9 @@ struct Traced {
 // Otherwise this CPU; operators on other devices then stay calls into ATen.
 const Target& target_of(const graph::Graph& graph);
 
-// Consumes the graph. Throws Unsupported or InternalError. The result runs on this machine if the machine is like the
-// target. nullptr: target_of(graph). `cancel`: asked between stages, passes and kernels; if it is cancelled, throws
-// Cancelled.
+// Consumes the graph. Throws Unsupported or InternalError. With Options::strategy "auto" also NotWorthIt. The result
+// runs on this machine if the machine is like the target. nullptr: target_of(graph). `cancel`: asked between stages,
+// passes and kernels; if it is cancelled, throws Cancelled.
 Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {},
                const Target* target = nullptr, const CancelToken* cancel = nullptr);
 

@@ -157,6 +157,7 @@ Stats stats() {
   s.calls = now(Count::Calls);
   s.aside = now(Count::Aside);
   s.hits = now(Count::Hits);
+  s.early_hits = now(Count::EarlyHits);
   s.misses = now(Count::Misses);
   s.fallbacks = totals::by_name(ByName::Fallbacks);
   s.artifacts_found = now(Count::ArtifactsFound);
@@ -191,6 +192,7 @@ std::string to_string(const Stats& s) {
   t.row("calls", s.calls);
   t.row("run uncompiled", s.aside, "a compile gains nothing");
   t.row("hits", s.hits, rate(s.hits, s.misses));
+  t.row("  in tier 1", s.early_hits, "calls into ATen, before the machine code was made");
   t.row("misses", s.misses);
   t.counts("eager calls", s.fallbacks);
   t.heading("Caches");
@@ -229,6 +231,8 @@ std::string prometheus(const Stats& s) {
   e.counter("vesta_calls_total", "Calls of compiled Python functions.", s.calls);
   e.counter("vesta_uncompiled_calls_total", "Calls that ran uncompiled because a compile gains nothing.", s.aside);
   e.counter("vesta_guard_hits_total", "Entries of a segment, or calls from C++, that a graph served.", s.hits);
+  e.counter("vesta_early_hits_total", "Of the hits: by calls into ATen, before the machine code was made.",
+            s.early_hits);
   e.counter("vesta_guard_misses_total", "Entries of a segment, or calls from C++, that no graph served.", s.misses);
   e.counters("vesta_eager_calls_total", "Calls, or the rests of calls, that ran eager, by reason.", "reason",
              list(s.fallbacks));

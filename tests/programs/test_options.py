@@ -205,6 +205,19 @@ def test_compile_memory(entry: EntryPoint) -> None:
         assert any("compile_memory" in reason for reason in vesta.stats().fallbacks) == (count == 0)
 
 
+@of_option("strategy")
+@of_option("expected_calls")
+@pytest.mark.parametrize("calls", [1, 1_000_000])
+def test_strategy(entry: EntryPoint, calls: int) -> None:
+    """test_strategy.py has more. What Dynamo captured, and what is traced directly, is compiled in any case."""
+    compiled = entry(lambda x: (x.sin() + 1).exp().sum(-1), strategy="auto", expected_calls=calls, cache=False)
+    x = torch.randn(64, 64)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), (x.sin() + 1).exp().sum(-1))
+    kernels = [k for v in variants() for k in v.kernels]
+    assert bool(kernels) == (generates_code() and (calls > 1 or entry is not by_vesta))
+
+
 @of_option("only_if_faster")
 @pytest.mark.parametrize("measured", [True, False])
 def test_only_if_faster(entry: EntryPoint, measured: bool) -> None:

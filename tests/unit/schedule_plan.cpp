@@ -468,7 +468,7 @@ output %7
   std::string order;
   for (const schedule::Step& s : plan.steps) {
     const auto* k = std::get_if<schedule::KernelStep>(&s);
-    order += k ? k->ops.back() + " " : std::get<schedule::ExternStep>(s).op->name + " ";
+    order += fmt::format("{} ", k ? k->ops.back() : std::get<schedule::ExternStep>(s).op->name);
   }
   EXPECT_EQ(order, "aten::exp aten::mm aten::cumsum aten::mm ");
 }

@@ -154,7 +154,7 @@ def graph_facts(g: Graph) -> Iterator[str]:
     yield several(g.hits, "hit")
     yield f"{g.total_ms:.1f} ms to compile" + (", found in the cache" if g.compiled and g.compiled.cached else "")
     if g.pending:
-        yield "the compile goes on in the background"
+        yield f"the compile goes on in the background, and calls run in tier {g.tier}"
     if g.effects:
         yield "written after the graph: " + ", ".join(g.effects)
     if g.compiled and not g.steps:

@@ -18,7 +18,10 @@ class CompileAccount {
   // Why a segment that was compiled before cannot be compiled now, given that this takes so long; empty: it can.
   std::string why_not(double expected_ms) const;
   // A compile took so long. `again`: its segment was compiled before.
-  void compiled(double ms, bool again) { add(again ? again_ns_ : first_ns_, ms); }
+  void compiled(double ms, bool again) {
+    add(again ? again_ns_ : first_ns_, ms);
+    since_ns_ = since_calls_ = 0;
+  }
 
   // For how many calls the time of this call counts, of the function's calls so far; 0: it need not be measured. Calls
   // of 20 microseconds and more are all measured, of shorter ones the first and then one in kOneIn.
@@ -30,8 +33,15 @@ class CompileAccount {
   void ran(double ms, int64_t weight) {
     is_long_.store(ms >= kLongMs, std::memory_order_relaxed);
     add(run_ns_, ms * static_cast<double>(weight));
+    add(since_ns_, ms * static_cast<double>(weight));
+    since_calls_.fetch_add(weight, std::memory_order_relaxed);
   }
-  void clear() { first_ns_ = again_ns_ = run_ns_ = 0; }
+  // The mean time in microseconds of the calls since the last compile; 0: there were none.
+  double call_us() const {
+    const int64_t calls = since_calls_;
+    return calls ? static_cast<double>(since_ns_) / 1e3 / static_cast<double>(calls) : 0;
+  }
+  void clear() { first_ns_ = again_ns_ = run_ns_ = since_ns_ = since_calls_ = 0; }
 
  private:
   static constexpr int64_t kFirst = 32, kOneIn = 31;  // odd: calls of two kinds often take turns
@@ -42,7 +52,7 @@ class CompileAccount {
 
   double share_;
   std::atomic<bool> is_long_{false};
-  std::atomic<int64_t> first_ns_{0}, again_ns_{0}, run_ns_{0};
+  std::atomic<int64_t> first_ns_{0}, again_ns_{0}, run_ns_{0}, since_ns_{0}, since_calls_{0};
 };
 
 }  // namespace vesta::capture

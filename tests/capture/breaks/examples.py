@@ -39,6 +39,7 @@ WITHOUT_EXAMPLE = {
     "run-failed": "it needs a graph that refuses arguments which its guards let pass",
     "compile-failed": "it needs a bug",
     "compiled-apart": "it needs a bug",
+    "not-worth-it": "it depends on how long the machine needs",
     "trace-does-not-serve": "it needs a function that changes during its trace",
 }
 

@@ -326,6 +326,9 @@ constexpr BreakRow kRows[] = {
     {Break::TraceDoesNotServe, "trace-does-not-serve",
      "the function is traced, but the trace does not serve the call that it was made for: {}",
      "The function changes an object that its own guards check.", "keep the change outside of the compiled function"},
+    {Break::NotWorthIt, "not-worth-it", "strategy=\"auto\" chose eager: {}",
+     "Over the expected number of calls, a compile would take more time than it saves.",
+     "raise the option expected_calls if there will be more calls, or leave strategy out"},
 };
 
 static_assert(

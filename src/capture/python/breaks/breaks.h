@@ -133,6 +133,7 @@ enum class Break : uint8_t {
   RunFailed,
   CompileFailed,
   TraceDoesNotServe,
+  NotWorthIt,
 };
 
 // What happens to the frame after the break.

@@ -11,6 +11,7 @@
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/trace_segment.h"
 #include "capture/python/tensors/tensors.h"
+#include "pipeline/strategy.h"
 
 namespace vesta::capture {
 namespace {
@@ -141,6 +142,28 @@ void after_failed_compile(Segment& segment, const Variant& failed, const Capture
   }
 }
 
+namespace {
+
+// For "auto": more calls than were expected let as many again be expected.
+Options options_now(const Captured& captured) {
+  Options o = captured.options;
+  o.expected_calls = std::max(o.expected_calls, 2 * captured.calls.value());
+  return o;
+}
+
+}  // namespace
+
+void after_refused_compile(Segment& segment, const Captured& captured, const std::string& why) {
+  segment.skipped = reason_for(Break::NotWorthIt, why);
+  segment.worth_from = options_now(captured).expected_calls;
+}
+
+bool is_worth_another_look(Segment& segment, const Captured& captured) {
+  if (segment.skipped.id != Break::NotWorthIt || captured.calls.value() <= segment.worth_from) return false;
+  segment.skipped = {};
+  return true;
+}
+
 SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Captured& captured, bool first,
                                Clock::time_point end, std::vector<Warning>& lost) {
   const Stopwatch watch;
@@ -189,9 +212,16 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   v.report.ops = std::move(r.graph.operators);
   if (!r.graph.empty) {
     try {
-      v.graph = compile_graph(std::move(r.graph), captured.options, r.trace_ms, end);
+      r.graph.frames = r.frames;
+      Options options = options_now(captured);
+      // A part that is left to Python takes the parts after it along.
+      if (segment.position != 0 || v.epilogue.kind != Epilogue::Kind::Return) options.strategy = "whole";
+      v.graph = compile_graph(std::move(r.graph), options, r.trace_ms, end);
       v.report.pending = v.graph.pending != nullptr;
       if (!v.report.pending) v.report.compiled = v.graph.report;
+    } catch (const pipeline::NotWorthIt& e) {
+      after_refused_compile(segment, captured, e.what());
+      return {};
     } catch (const std::exception& e) {
       after_failed_compile(segment, v, captured, e.what());
       if (segment.skipped.empty()) return capture_segment(t, f, segment, captured, first, end, lost);

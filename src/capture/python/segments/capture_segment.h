@@ -30,4 +30,10 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
 // of them does not keep the others from being compiled; or it is left to Python, if it has no parts.
 void after_failed_compile(Segment& segment, const Variant& failed, const Captured& captured, const std::string& why);
 
+// A compile was predicted not to be worth its time (NotWorthIt): the segment is left to Python, until more calls have
+// come than the prediction expected.
+void after_refused_compile(Segment& segment, const Captured& captured, const std::string& why);
+// Whether that is over; the segment is not skipped any more then.
+bool is_worth_another_look(Segment& segment, const Captured& captured);
+
 }  // namespace vesta::capture

@@ -4,12 +4,14 @@
 #include <iterator>
 #include <optional>
 
+#include "base/stopwatch.h"
 #include "capture/python/functions/compilers.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/refusal.h"
 #include "capture/python/segments/segmented_call.h"
+#include "capture/python/tensors/operator_count.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/wrapper/captured_function.h"
 
@@ -112,17 +114,43 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_u
     fall_back(reason.text);
     return evaluate_by_cpython(t, f, 0);
   }
+  const bool may_wait = !warm_up && !fullgraph && !options.strict;
+  if (PyObject* result = nullptr; may_wait && options.strategy == "auto" && runs_first(t, f, gain, &result))
+    return result;
   if (Py_EnterRecursiveCall(" in a compiled function") != 0) return throw_at(t, f, 0);
   PyObject* result = SegmentedCall(*this, t, f, gain, warm_up).run();
   Py_LeaveRecursiveCall();
   return result;
 }
 
-bool Captured::wait(std::chrono::steady_clock::time_point end) const {
+bool Captured::runs_first(PyThreadState* t, Frame* f, Gain* gain, PyObject** result) {
+  if (!first_calls_.are_known() && !has_gpu()) {
+    const Stopwatch watch;
+    const OperatorCount operators;
+    *result = evaluate_by_cpython(t, f, 0);
+    if (*result) first_calls_.took(1e3 * watch.milliseconds(), operators.now(), options.expected_calls);
+    gain->passing = gain->for_now = true;
+    fall_back("strategy=\"auto\" runs the first two calls uncompiled");
+    return true;
+  }
+  const std::string& why = first_calls_.why_not(calls.value());
+  if (why.empty()) return false;
+  fall_back(why);
+  *gain = {.entered = true, .fallback = why};
+  *result = evaluate_by_cpython(t, f, 0);
+  return true;
+}
+
+bool Captured::wait(std::chrono::steady_clock::time_point end, int tier) const {
   std::vector<std::shared_ptr<Variant>> variants;
   for (const auto& [place, s] : segments_) std::ranges::copy(s->variants, std::back_inserter(variants));
   bool all = true;
   for (const std::shared_ptr<Variant>& v : variants) {
+    const bool pending = v->report.pending && !is_lost(v->graph);
+    if (const std::shared_ptr<CompiledGraph> early = v->graph.early; pending && early && tier < 2) {
+      wait_for_compile(*early, end);
+      if (is_early_ready(*v)) continue;
+    }
     try {
       all = wait_for_compile(v->graph, end) && all;
       if (v->report.pending && !is_lost(v->graph)) v->take_compiled();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/python/segments/first_calls.h"
 #include "capture/python/segments/variant.h"
 #include "capture/python/values/chosen_modules.h"
 #include "capture/python/wrapper/captured_callable.h"
@@ -37,8 +38,8 @@ class Captured final : public CapturedCallable {
   std::vector<const Segment*> segments() const;  // valid until the next call
   CaptureReport report() const;
   // Waits until `end` for compiles in the background, without the GIL, and takes what they have made. False: one is
-  // still running.
-  bool wait(std::chrono::steady_clock::time_point end) const;
+  // still running. `tier`: 1 waits no longer for a compile whose calls into ATen are ready; 2 for all.
+  bool wait(std::chrono::steady_clock::time_point end, int tier) const;
 
   const Options options;
   const bool fullgraph;
@@ -48,9 +49,13 @@ class Captured final : public CapturedCallable {
 
  private:
   PyObject* enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
+  // With the option strategy="auto": runs the first calls as they are, and says whether more calls do so, because a
+  // compile is not predicted to be worth its time.
+  bool runs_first(PyThreadState* t, Frame* f, Gain* gain, PyObject** result);
   // Runs the frame as it is; calls of the modules that are compiled are captured.
   PyObject* run_around_chosen(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
 
+  FirstCalls first_calls_;
   Object checked_code_;  // the last code that is not a compiler's
   std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
   const std::shared_ptr<Segment>* last_ = nullptr;  // in segments_: what segment() returned last

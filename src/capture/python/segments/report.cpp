@@ -6,6 +6,19 @@
 
 namespace vesta::capture {
 
+namespace {
+
+// As CaptureVariant::tier.
+int32_t tier_of(const Variant& v) {
+  if (v.graph.pending) return v.graph.early && !v.graph.early->pending && v.turns.next() == Tier::Calls ? 1 : 0;
+  if (!v.graph.executable) return 0;
+  const CompileReport& r = v.graph.report;
+  if (r.tuning && r.tuning->changed + r.tuning->known > 0) return 3;
+  return r.kernels.empty() && !v.graph.trains ? 1 : 2;
+}
+
+}  // namespace
+
 CaptureReport Captured::report() const {
   CaptureReport r;
   r.name = name_;
@@ -28,6 +41,9 @@ CaptureReport Captured::report() const {
       if (!v->watched.alive()) continue;
       CaptureVariant c = v->report;
       c.id = v->id;
+      c.tier = tier_of(*v);
+      c.python_us = v->turns.least_us(Tier::Python);
+      c.early_us = v->turns.least_us(Tier::Calls);
       if (c.compiled && v->graph.executable) {
         c.compiled->graphs = v->graph.executable->graphs();
         c.steps = artifact::steps_of(v->graph.executable->artifact());
@@ -49,6 +65,7 @@ CaptureReport Captured::report() const {
   r.recompiles = recompiles;
   r.fallbacks = eager_calls_.list();
   r.calls = calls.value();
+  r.call_us = account.call_us();
   r.aside = aside.calls.value();
   r.hits = hits.value();
   r.misses = misses.value();

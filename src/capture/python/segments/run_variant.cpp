@@ -11,6 +11,7 @@
 #include "capture/python/tensors/run.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/wrapper/module_global.h"
+#include "pipeline/strategy.h"
 
 namespace vesta::capture {
 namespace {
@@ -66,8 +67,17 @@ bool take_compiled(Variant& v, Ready& ready) {
   } catch (const std::exception& e) {
     ready.failed = e.what();
     ready.not_compiled = true;
+    ready.not_worth_it = dynamic_cast<const pipeline::NotWorthIt*>(&e) != nullptr;
   }
   return false;
+}
+
+// Vesta refuses to run the calls into ATen: calls run eager until the code is there.
+void give_early_up(Variant& v, Ready& ready) {
+  v.graph.early.reset();
+  ready.outputs.clear();
+  ready.failed = "the compile goes on in the background";
+  ready.pending = true;
 }
 
 // Makes the callable of a graph with gradients, at the first call that the graph accepts. False: ready.failed.
@@ -87,6 +97,7 @@ bool add_gradients(Variant& v, std::span<PyObject* const> tensors, const std::ve
 }  // namespace
 
 bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
+  ready.early = false;
   if (!v.watched.alive()) return why.guard = "an object that it was compiled for does not exist any more", false;
   const GuardProgram::Lease lease(v.guards);
   Registers& registers = *lease;
@@ -98,12 +109,17 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
         why.where = user_line(g.asked_in, g.position);
     return false;
   }
+  std::shared_ptr<CompiledGraph> early;
   if (v.graph.pending && ready.checked_at) wait_for_compile(v.graph, *ready.checked_at);
   if (v.graph.pending && !take_compiled(v, ready)) {
-    if (!ready.checked_at || ready.not_compiled) return false;
-    ready.failed.clear();  // the compile goes on, and what its inputs must be is not known yet
-    return true;
+    if (ready.not_compiled) return false;
+    if (!ready.checked_at && !runs_early(v)) return false;
+    ready.failed.clear();
+    if (ready.checked_at) return true;  // what its inputs must be is not known yet
+    early = v.graph.early;
   }
+  ready.pending = ready.early = early != nullptr;
+  const CompiledGraph& graph = early ? *early : v.graph;
   auto reg = [&](int source) { return registers[source]; };
   std::vector<int64_t>& integers = registers.integers;
   std::vector<Object> numbers;
@@ -129,13 +145,14 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   for (PyObject* x : v.epilogue.watched) ready.held.push_back(Object::share(x));
   if (!v.warnings.empty() && may_become_errors()) return ready.failed = "a warning may be an error", false;
   ready.warnings.clear();
-  if (!v.graph.executable) return true;
+  if (!graph.executable) return true;
   std::unique_ptr<Observed> observed;
   if (events::is_on() || is_profiled()) [[unlikely]]
     observed = observe(v);
   const WarningsKept kept(ready.warnings);
-  const GraphRun run = run_graph(v.graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
+  const GraphRun run = run_graph(graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
   if (observed && run != GraphRun::Ran) observed->span.drop();
+  if (early && run == GraphRun::Refused) return give_early_up(v, ready), false;
   ready.refused = run == GraphRun::Refused;
   if (run == GraphRun::Failed || ready.refused) ready.failed = why.guard;
   return run == GraphRun::Ran;

@@ -21,6 +21,8 @@ struct Ready {
   std::string failed;             // if set: why the graph could not run; nothing was written
   bool refused = false;           // Vesta itself refused to run it, and always will
   bool pending = false;           // its compile goes on in the background
+  bool early = false;             // its calls into ATen ran meanwhile (CompiledGraph::early)
+  bool not_worth_it = false;      // of these: a prediction says that eager takes less time
   bool not_compiled = false;      // its compile, which ended in the background, failed
   bool compiled = false;          // the graph was compiled in this call
   std::vector<Warning> warnings;  // of this run

@@ -63,6 +63,21 @@ void account_for_rest(Captured& captured, Segment& s, Variant& v) {
   s.capture_ms += rest;
 }
 
+// Takes the variants out that are to be traced again at this call. If there is one, `why` names its break.
+std::vector<std::shared_ptr<Variant>> take_passing(Segment& s, CaptureRecompile& why) {
+  if (s.passing == 0) return {};
+  const auto first =
+      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
+  std::vector<std::shared_ptr<Variant>> out(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
+  s.variants.erase(first, s.variants.end());
+  if (out.empty()) return out;
+  if (out.back()->report.stop)
+    why.guard = out.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
+  else
+    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
+  return out;
+}
+
 void count_gain(const Variant& v, Gain& gain) {
   gain.entered = true;
   ++gain.segments;
@@ -93,21 +108,6 @@ bool ends_at_returns(const Segment& s) {
   return std::ranges::all_of(s.variants, [](const auto& v) { return v->epilogue.kind == Epilogue::Kind::Return; });
 }
 
-// Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
-bool drop_passing(Segment& s, std::vector<std::shared_ptr<Variant>>& dropped, CaptureRecompile& why) {
-  if (s.passing == 0) return false;
-  const auto first =
-      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
-  dropped.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
-  s.variants.erase(first, s.variants.end());
-  if (dropped.empty()) return false;
-  if (dropped.back()->report.stop)
-    why.guard = dropped.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
-  else
-    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
-  return true;
-}
-
 // Gives the warnings of a run, and at the end of the frame those of traces that came to nothing.
 bool give_warnings(Ready& ready, Frame* f, int position, const std::vector<Warning>& lost) {
   const std::vector<Warning>& known = ready.variant->warnings;
@@ -133,7 +133,8 @@ PyObject* SegmentedCall::go_on_eagerly(const std::string& reason, bool for_now) 
 }
 
 PyObject* SegmentedCall::leave_to_python(const Reason& why) {
-  if (!captured_.fullgraph && !captured_.options.strict) return go_on_eagerly(why.text);
+  if (why.id == Break::NotWorthIt || (!captured_.fullgraph && !captured_.options.strict))
+    return go_on_eagerly(why.text);
   const UserLine line = user_line(code_of(frame_), position_);
   captured_.fullgraph ? refuse_break(why, line) : refuse_eager(why, line);
   return throw_at(thread_, frame_, position_);
@@ -168,10 +169,16 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
       if (why.guard.empty()) why = difference(v->entry, state);
       continue;
     }
+    std::optional<Stopwatch> watch;
+    if (v->graph.pending && !warm_up_ && !turn_) [[unlikely]]
+      watch.emplace();
     const bool holds = run_variant(*v, frame_, ready, found);
     gain_->compiled |= ready.compiled;
+    if (watch && holds == ready.early && ready.pending)
+      turn_.emplace(std::shared_ptr<TierTurns>(v, &v->turns), holds ? Tier::Calls : Tier::Python, *watch, *gain_);
     if (holds) {
       if (!warm_up_) ++v->report.hits;
+      if (ready.early) ++v->report.early_hits, totals::of(totals::Count::EarlyHits).add();
       if (v->waited_ms >= 0 && v->report.compiled) [[unlikely]]
         account_for_rest(captured_, s, *v);
       ready.variant = v;
@@ -181,7 +188,10 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     }
     if (ready.not_compiled) {
       std::erase(s.variants, v);
-      after_failed_compile(s, *v, captured_, ready.failed);
+      if (ready.not_worth_it)
+        after_refused_compile(s, captured_, ready.failed);
+      else
+        after_failed_compile(s, *v, captured_, ready.failed);
     }
     if (PyErr_Occurred() || !ready.failed.empty()) return false;
     if (why.guard.empty()) why = found;
@@ -191,7 +201,8 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
 
 bool SegmentedCall::prepare(Segment& s, Ready& ready) {
   CaptureRecompile why;
-  const bool passed = drop_passing(s, dropped_, why);
+  dropped_ = take_passing(s, why);
+  const bool passed = !dropped_.empty();
   if (find(s, ready, why)) {
     if (!warm_up_) ++captured_.hits;
     return true;
@@ -294,12 +305,14 @@ bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
     return left(end_warm_up(thread_, frame_, position_));
   }
   count_gain(*v, *gain_);
+  gain_->passing |= ready.early;
+  gain_->for_now |= ready.early;
   PyObject* result = nullptr;
   if (!give_warnings(ready, frame_, position_, lost_) || !leave_segment(frame_, ready, &result))
     return left(throw_at(thread_, frame_, position_));
   Gain gain;
   count_gain(*v, gain);
-  gain.compiled = ready.compiled || gain_->compile_ms != compile_ms;
+  gain.compiled = ready.compiled || ready.early || gain_->compile_ms != compile_ms;
   turn.ran_compiled(gain);
   if (end.kind == Epilogue::Kind::Return) return left(finish(thread_, frame_, result, end.position));
   position_ = end.position;
@@ -342,7 +355,7 @@ PyObject* SegmentedCall::run() {
     // The instruction at a break may have entered a mode.
     if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active", true);
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active", true);
-    if (!s->skipped.empty()) {
+    if (!s->skipped.empty() && !is_worth_another_look(*s, captured_)) {
       const bool whole = fresh_ && !gain_->entered && !captured_.fullgraph;
       left(leave_to_python(s->skipped));
       if (whole) *gain_ = {.entered = true, .fallback = s->skipped.text};

@@ -49,7 +49,8 @@ class SegmentedCall {
   int position_ = 0, idle_ = 0;
   bool fresh_ = true;  // no instruction of the frame has been executed
   PyObject* left_ = nullptr;
-  std::vector<Warning> lost_;  // given in traces that came to nothing, and not given since
+  std::optional<TimedTurn> turn_;  // of the first variant whose compile goes on
+  std::vector<Warning> lost_;      // given in traces that came to nothing, and not given since
   // The frame from the first segment on that runs uncompiled, to its end.
   std::optional<SegmentTurn> rest_;
   // Variants that were dropped: objects that they hold may run Python code as they die.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/events.h"
+
 namespace vesta::capture {
 
 std::vector<std::vector<Object>*> Variant::holders() {
@@ -10,12 +12,36 @@ std::vector<std::vector<Object>*> Variant::holders() {
   return all;
 }
 
+namespace {
+
+// The variant's calls run in another tier from now on.
+void record_tier(const Variant& v, const char* text) {
+  if (!events::is_on()) return;
+  events::Ids ids = events::current();
+  ids.segment = v.segment;
+  ids.variant = v.id;
+  const events::Within within(ids);
+  events::record(events::Type::Tier, v.name, text);
+}
+
+}  // namespace
+
 bool Variant::take_compiled() {
   if (!finish_compile(graph)) return false;
   report.pending = false;
   report.compiled = graph.report;
+  record_tier(*this, graph.report.kernels.empty() ? "1: calls into ATen" : "2: machine code");
   return true;
 }
+
+bool is_early_ready(Variant& v) {
+  const bool new_now = v.graph.early && v.graph.early->pending;
+  if (is_lost(v.graph) || !finish_early(v.graph)) return false;
+  if (new_now) record_tier(v, "1: calls into ATen");
+  return true;
+}
+
+bool runs_early(Variant& v) { return is_early_ready(v) && v.turns.next() == Tier::Calls; }
 
 void Variant::let_go() {
   watched = Watched(holders());

@@ -12,6 +12,7 @@
 #include "capture/python/frame/warnings.h"
 #include "capture/python/guards/guard_program.h"
 #include "capture/python/guards/watched.h"
+#include "capture/python/segments/tier_turns.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
 #include "capture/python/wrapper/profit_by_signature.h"
@@ -44,6 +45,7 @@ struct Variant {
   Watched watched;
   // Takes the result of a compile in the background. False: it is still running. Throws what the compile threw.
   bool take_compiled();
+  TierTurns turns;  // while the compile goes on
   // Every list in which the variant holds references.
   std::vector<std::vector<Object>*> holders();
   // Drops the references to objects that others own as well: the variant then knows them by weak references alone.
@@ -64,6 +66,11 @@ struct Measured {
   std::string slower;      // what the last measurement found if compiled runs were slower: both times
 };
 
+// Of a variant whose compile goes on: whether the calls into ATen that come before the code are ready, and whether a
+// call runs them.
+bool is_early_ready(Variant& v);
+bool runs_early(Variant& v);
+
 struct Segment {
   Object code;  // keeps the code of its key alive
   int position = 0;
@@ -82,8 +89,9 @@ struct Segment {
   // Of a segment that is one of several in a call, and of the frame from a segment that runs uncompiled to its end
   // (segment_turn.h).
   Measured itself, rest;
-  Reason skipped;     // if set, CPython runs the rest of the frame, for this reason
-  std::string apart;  // if set: why its parts are compiled apart (TraceSettings::apart)
+  Reason skipped;          // if set, CPython runs the rest of the frame, for this reason
+  int64_t worth_from = 0;  // a compile was not worth its time, and is looked at again after so many calls
+  std::string apart;       // if set: why its parts are compiled apart (TraceSettings::apart)
 };
 
 }  // namespace vesta::capture

@@ -6,10 +6,12 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "base/log.h"
 #include "base/stage_clock.h"
 #include "capture/python/package.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
+#include "graph/copy.h"
 #include "graph/device.h"
 #include "graph/graph.h"
 #include "pipeline/background.h"
@@ -53,9 +55,21 @@ bool is_lost(const CompiledGraph& graph) { return graph.pending && graph.pending
 
 bool finish_compile(CompiledGraph& graph) {
   if (!graph.pending->is_done()) return false;
+  graph.early.reset();
   set_compiled(graph, graph.pending->take());
   graph.pending.reset();
   return true;
+}
+
+bool finish_early(CompiledGraph& graph) {
+  if (!graph.early) return false;
+  try {
+    return !graph.early->pending || finish_compile(*graph.early);
+  } catch (const std::exception& e) {
+    log::write(log::Topic::Fallbacks, std::string("no calls into ATen until the compile has ended: ") + e.what());
+    graph.early.reset();
+    return false;
+  }
 }
 
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
@@ -65,6 +79,8 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
   facts.op_count = traced.op_count;
   facts.trace_ms = trace_ms;
+  facts.frames = graph.frames;
+  facts.may_choose = true;
   facts.inference = !traced.tape;
   facts.deterministic = at::globalContext().deterministicAlgorithms();
   CompiledGraph out;
@@ -77,9 +93,18 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
     out.options = std::make_shared<const Options>(options);
   }
   if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*traced.graph));
+  const bool may_have_early = options.kernels && !out.on_gpu && !out.trains;
   {
     const py::gil_scoped_release release;
+    std::unique_ptr<graph::Graph> copy = may_have_early ? graph::copy(*traced.graph) : nullptr;
+    pipeline::Traced same = facts;
     out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
+    if (copy && !out.pending->is_done()) {
+      out.early = std::make_shared<CompiledGraph>();
+      out.early->in_grad_mode = out.in_grad_mode;
+      out.early->views = out.views;
+      out.early->pending = pipeline::start_without_kernels(std::move(copy), options, std::move(same));
+    }
   }
   finish_compile(out);
   return out;

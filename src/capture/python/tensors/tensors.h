@@ -139,6 +139,7 @@ struct TracedGraph {
   std::vector<GraphInput> inputs;  // of the graph, in order
   std::vector<OpCount> operators;  // in the order of first use
   bool in_grad_mode = false;       // an operator was recorded while gradient mode was on
+  int64_t frames = 0;              // of Python functions that the trace entered
   bool empty = false;              // no operator, output or input
 };
 
@@ -152,6 +153,9 @@ struct CompiledGraph {
   std::shared_ptr<const runtime::Executable> executable;
   // The compile goes on in the background, and nothing below is set yet but the facts of the trace.
   std::shared_ptr<pipeline::Background> pending;
+  // While the compile goes on: the same graph as calls into ATen alone, which are ready much earlier. nullptr: there is
+  // none. It is never changed, and a run shares it: the compile may end while it runs.
+  std::shared_ptr<CompiledGraph> early;
   // With gradients, the executable only checks the inputs, and what runs is `differentiable`, a callable on the input
   // tensors and integers (python/vesta/training.py). The first run makes it of the tape.
   bool trains = false;
@@ -182,8 +186,11 @@ double make_differentiable(CompiledGraph& graph, std::span<PyObject* const> tens
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
 // Its compile was that of this process's parent, and its result never comes.
 bool is_lost(const CompiledGraph& graph);
-// Takes what a compile in the background has made. False: it is still running. Throws what the compile threw.
+// Takes what a compile in the background has made. False: it is still running. Throws what the compile threw. The graph
+// has no `early` one any more then.
 bool finish_compile(CompiledGraph& graph);
+// Whether the `early` graph of one whose compile goes on can run.
+bool finish_early(CompiledGraph& graph);
 
 // Makes a Python object of a tape. The bindings set it.
 using TapeMaker = PyObject* (*)(std::shared_ptr<const trace::Tape>);

@@ -1,0 +1,279 @@
+"""strategy="auto" compiles a graph, runs it as calls into ATen or leaves it to Python, by a prediction."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import vesta
+from tests import processes
+from tests.programs.zoo import ZOO
+from vesta import _C, machine_costs
+from vesta.child_process import in_child
+from vesta.errors import UserError
+
+MODELS = (
+    "llama", "qwen2", "gpt2", "bert", "t5", "vit", "swin", "mixer", "convnext_small", "resnet_small",
+    "mobilenetv3_small", "lstm", "gru", "transformer", "attention", "unet", "wavenet", "recommender", "points", "clip",
+)  # fmt: skip
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.fixture(autouse=True)
+def _built_in_costs() -> Iterator[None]:
+    _C.set_machine_costs(_C.MachineCosts())
+    yield
+    _C.set_machine_costs(_C.MachineCosts())
+
+
+def costs(**changed: float) -> None:
+    c = _C.MachineCosts()
+    for name, value in changed.items():
+        setattr(c, name, value)
+    _C.set_machine_costs(c)
+
+
+def pointwise(x: torch.Tensor) -> torch.Tensor:
+    return ((x.sin() * 2 + x.cos()).tanh() - x).sigmoid().sum(-1)
+
+
+def captured(compiled: object) -> vesta.explain_capture.Captured:
+    return vesta.explain(compiled).explanation.captures[0]
+
+
+def auto(f: Any, expected_calls: int = 100_000, **options: Any) -> Any:
+    return vesta.compile(f, strategy="auto", options={"expected_calls": expected_calls, "cache": False, **options})
+
+
+def call(compiled: Any, x: torch.Tensor, times: int = 3) -> vesta.explain_capture.Captured:
+    for _ in range(times):
+        torch.testing.assert_close(compiled(x), pointwise(x))
+    return captured(compiled)
+
+
+X = torch.randn(64, 256)
+
+
+def test_strategies_that_are_given() -> None:
+    assert vesta.compile(pointwise, strategy="eager") is pointwise
+    (whole,) = call(vesta.compile(pointwise, strategy="whole"), X).graphs
+    assert whole.compiled.kernels and whole.compiled.strategy is None
+    (calls,) = call(vesta.compile(pointwise, strategy="calls"), X).graphs
+    assert not calls.compiled.kernels and calls.tier == 1
+    with pytest.raises(UserError, match='"whole"'):
+        vesta.compile(pointwise, strategy="hole")
+    with pytest.raises(UserError, match="kernels=True"):
+        vesta.compile(pointwise, strategy="calls", options={"kernels": True})
+    with pytest.raises(UserError, match="expected_calls"):
+        vesta.compile(pointwise, options={"expected_calls": 0})
+
+
+def test_the_prediction_stands_beside_the_outcome() -> None:
+    compiled = auto(pointwise)
+    c = call(compiled, X, 40)
+    (graph,) = c.graphs
+    s = graph.compiled.strategy
+    assert s.chosen == "whole" and s.expected_calls == 100_000 and graph.compiled.kernels
+    assert 0 < s.whole_us < s.calls_us < s.eager_us and s.whole_ms > 0
+    assert c.call_us > 0
+    text = str(vesta.explain(compiled))
+    assert "strategy: whole; predicted for 100000 calls" in text
+    assert "outcome: " in text and f"a call takes {c.call_us:.3g} us" in text
+
+
+def test_the_choice_follows_the_costs_of_the_machine() -> None:
+    costs(codegen_us=1e9)  # code generation takes minutes
+    (graph,) = call(auto(pointwise), X).graphs
+    assert graph.compiled.strategy.chosen == "calls" and not graph.compiled.kernels
+    costs(codegen_us=1e9, plan_us=1e9)  # and so do plans
+    c = call(auto(pointwise), X)
+    assert not c.graphs and c.misses == 0  # which the first call shows, before a trace
+    assert any("would not save the time of a compile" in f.reason for f in c.fallbacks)
+    costs(kernel_factor=1e6, entry_us=1e4)  # all that Vesta runs is slow
+    c = call(auto(pointwise), X)
+    assert [s.name for s in c.skipped] == ["not-worth-it"] and not c.graphs
+    assert any('strategy="auto" chose eager' in f.reason for f in c.fallbacks)
+
+
+def test_few_calls_are_not_traced() -> None:
+    costs(trace_us=1e9)
+    compiled = auto(pointwise, expected_calls=2)
+    seen = captured(compiled)
+    for i in range(4):
+        seen = call(compiled, X, 1)
+        assert not seen.graphs and seen.misses == 0, i
+    assert any("of a compile" in f.reason for f in seen.fallbacks)
+
+
+def test_more_calls_than_were_expected() -> None:
+    costs(codegen_us=2e4, plan_us=100)
+    compiled = auto(pointwise, expected_calls=2)
+    assert not call(compiled, X).graphs
+    for _ in range(40):
+        for _ in range(500):
+            compiled(X)
+        if captured(compiled).graphs:
+            break
+    assert captured(compiled).graphs
+
+
+def test_the_first_calls_run_once() -> None:
+    seen: list[int] = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        seen.append(len(seen))
+        return pointwise(x)
+
+    compiled = auto(f)
+    for i in range(5):
+        torch.testing.assert_close(compiled(X), pointwise(X))
+        assert seen == list(range(i + 1))
+
+
+def test_a_first_call_that_raises() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.dim() == 1:
+            raise ValueError("one dimension")
+        return pointwise(x)
+
+    compiled = auto(f)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="one dimension"):
+            compiled(X[0])
+    call(compiled, X)
+
+
+def test_parts_between_breaks_are_compiled_in_any_case() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        torch._dynamo.graph_break()
+        return pointwise(x)
+
+    costs(codegen_us=1e9, plan_us=50)
+    compiled = auto(f)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(X), pointwise(X))
+    assert [g.compiled.strategy for g in captured(compiled).graphs] == [None, None]
+
+
+@pytest.mark.parametrize("choice", [{"codegen_us": 1e9}, {}])
+def test_in_the_background(choice: dict[str, float]) -> None:
+    costs(**choice)
+    compiled = auto(pointwise, background=True)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(X), pointwise(X))
+        vesta.wait(compiled)
+    (graph,) = captured(compiled).graphs
+    assert (graph.compiled.strategy.chosen, graph.tier) == (("calls", 1) if choice else ("whole", 2))
+
+
+def test_what_was_chosen_is_no_matter_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VESTA_CACHE_DIR", str(tmp_path))
+    costs(codegen_us=1e9)
+    (graph,) = call(auto(pointwise, cache=True), X).graphs
+    assert not graph.compiled.kernels
+    costs()
+    vesta.reset()
+    (graph,) = call(vesta.compile(pointwise), X).graphs
+    assert graph.compiled.kernels
+
+
+def test_gradients_are_compiled_in_any_case() -> None:
+    costs(codegen_us=1e12)
+    compiled = auto(pointwise)
+    x = X.clone().requires_grad_()
+    for _ in range(3):
+        compiled(x).sum().backward()
+    (graph,) = captured(compiled).graphs
+    assert graph.compiled.strategy is None and "aot_autograd" in graph.ms
+
+
+def test_costs_of_this_machine_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {name: 7.0 for name in machine_costs.NAMES}
+    monkeypatch.setattr(machine_costs, "started", False)
+    monkeypatch.setattr(_C, "cache_folder", lambda: "/somewhere")
+    monkeypatch.setattr(_C, "cache_find", lambda key: json.dumps(found).encode())
+    vesta.compile(pointwise, strategy="auto")
+    assert _C.machine_costs().call_us == _C.machine_costs().codegen_us == 7
+
+
+@pytest.mark.slow
+def test_another_process_measures_the_costs(tmp_path: Path) -> None:
+    program = """
+import torch, vesta
+vesta.compile(lambda x: x + 1, strategy="auto")
+"""
+    env = {**os.environ, "VESTA_CACHE_DIR": str(tmp_path)}
+    processes.run(program, env=env)
+    end = time.monotonic() + 120
+    while time.monotonic() < end and not list(tmp_path.rglob("*costs_*")):
+        time.sleep(0.5)
+    (entry,) = tmp_path.rglob("*costs_*")
+    assert all(f'"{name}"'.encode() in entry.read_bytes() for name in machine_costs.NAMES)
+
+
+CALLS = (100, 1_000)
+FIRST = 4  # calls, of which the third compiles
+ROUNDS = 3
+
+
+def measured(strategy: str, expected_calls: int, model: nn.Module, inputs: dict[str, Any]) -> tuple[float, float]:
+    """Seconds of the first calls, the compile included, and of a later call. In a child process no kernel of an
+    earlier compile is known."""
+
+    def measure(_: object) -> tuple[float, float]:
+        options: dict[str, Any] = {"cache": False, "deadline_ms": -1, "only_if_faster": False}
+        if strategy == "auto":
+            options["expected_calls"] = expected_calls
+        compiled = vesta.compile(model, strategy=strategy, options=options)
+        with torch.no_grad():
+            vesta.compile(lambda x: x.neg(), options={"cache": False})(X)  # a fork copies pages that are written to
+            model(**inputs)
+            begin = time.perf_counter()
+            for _ in range(FIRST):
+                compiled(**inputs)
+            first, times = time.perf_counter() - begin, []
+            for _ in range(30):
+                begin = time.perf_counter()
+                compiled(**inputs)
+                times.append(time.perf_counter() - begin)
+        return first, min(times)
+
+    ended = in_child(measure, 120)
+    assert ended.how == "done", ended.why
+    return ended.value
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_auto_is_near_the_best_strategy() -> None:
+    """Of several rounds, each part's least time, which others on the machine disturb least. 10 % is what is wanted.
+    Some choices are wrong: the costs of convolutions with few channels or with groups are not known well."""
+    torch.set_num_threads(1)
+    _C.set_machine_costs(machine_costs.measure_costs())
+    ratios = []
+    for name in MODELS:
+        entry = ZOO[name]
+        model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
+        with torch.no_grad():
+            model(**inputs)
+        ways = [(s, 0) for s in ("eager", "calls", "whole")] + [("auto", n) for n in CALLS]
+        rounds = [[measured(*way, model, inputs) for way in ways] for _ in range(ROUNDS)]
+        least = {way: [min(part) for part in zip(*rows, strict=True)] for way, *rows in zip(ways, *rounds, strict=True)}
+        for calls in CALLS:
+            total = {way: first + (calls - FIRST) * later for way, (first, later) in least.items()}
+            best = min(total[s, 0] for s in ("eager", "calls", "whole"))
+            ratios.append((total["auto", calls] / best, name, calls))
+            each = ", ".join(f"{s} {1e3 * seconds:.1f}" for (s, n), seconds in total.items() if n in (0, calls))
+            print(f"{name}, {calls} calls: {ratios[-1][0]:.2f} of the best; ms: {each}", flush=True)
+    near = [r for r in ratios if r[2] == 1_000 and r[0] <= 1.1]
+    assert len(near) >= 13, sorted(ratios)
