@@ -182,7 +182,9 @@ class Places:
         if self.device.type == "cuda":
             if not torch.cuda.is_available():
                 raise UserError("vesta.estimate finds no GPU here, whose speed it would measure")
-            self.device = torch.device("cuda", torch.cuda.current_device() if not self.device.index else self.device.index)
+            self.device = torch.device(
+                "cuda", torch.cuda.current_device() if not self.device.index else self.device.index
+            )
 
     def of(self, t: torch.Tensor) -> torch.device:
         return self.device if self.forced or t.is_meta else t.device

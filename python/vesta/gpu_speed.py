@@ -110,7 +110,7 @@ def time_on(stream: torch.cuda.Stream, call: Callable[[], object]) -> float:
     with torch.cuda.graph(graph, stream=stream):
         for _ in range(CALLS):
             call()
-    times = []
+    times: list[float] = []
     for _ in range(RUNS + 1):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()

@@ -115,7 +115,7 @@ def x():
         ({"fullgraf": True}, 'no argument "fullgraf"; did you mean "fullgraph"'),
         ({"recompile_limit": 3}, "variant_limit"),
         ({"strict": True}, r'options=\{"strict"'),
-        ({"zzz": 1}, "it has fullgraph, dynamic, backend, mode, options, disable, methods"),
+        ({"zzz": 1}, "it has fullgraph, dynamic, backend, mode, options, strategy, disable, methods"),
         ({"backend": "inductor"}, r'use torch.compile\(model, backend="inductor"\)'),
         ({"backend": "vseta"}, 'did you mean "vesta"'),
         ({"backend": lambda gm, inputs: gm}, "use torch.compile"),
@@ -163,8 +163,9 @@ def test_arguments_reach_the_compiler(plain):
 def test_signature_is_the_documented_one():
     assert str(inspect.signature(vesta.compile)).startswith(
         "(model: 'Any' = None, *, fullgraph: 'bool' = False, dynamic: 'bool | None' = None, backend: 'str' = 'vesta', "
-        "mode: 'str | None' = 'default', options: 'Mapping[str, Any] | None' = None, disable: 'bool' = False, "
-        "methods: 'Sequence[str]' = (), only: 'Sequence[Pattern] | None' = None, skip: 'Sequence[Pattern]' = ())"
+        "mode: 'str | None' = 'default', options: 'Mapping[str, Any] | None' = None, strategy: 'str | None' = None, "
+        "disable: 'bool' = False, methods: 'Sequence[str]' = (), only: 'Sequence[Pattern] | None' = None, "
+        "skip: 'Sequence[Pattern]' = ())"
     )
 
 

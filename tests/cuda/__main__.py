@@ -68,8 +68,7 @@ def run_traps(notes: list[str]) -> tuple[int, list[str]]:
         command = [
             sys.executable,
             "-c",
-            "from tests.cuda import deadlines, estimates, prepacked, processes, products, recorded, traps, tuned, two_gpus; "
-            f"traps.run({name!r})",
+            f"from tests.cuda.__main__ import traps; traps.run({name!r})",
         ]
         try:
             done = subprocess.run(

@@ -350,6 +350,7 @@ PyObject* SegmentedCall::run() {
   std::unique_ptr<FrameEvents> events;
   if (events::is_on()) [[unlikely]]
     events = begin_frame(captured_, frame_);
+  int idle = 0;  // segments in a row without an operator
   for (;;) {
     const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
     // The instruction at a break may have entered a mode.
@@ -369,14 +370,14 @@ PyObject* SegmentedCall::run() {
       if (!(turn.is_uncompiled() ? run_uncompiled(s, turn) : run_compiled(*s, turn))) return left_;
     }  // the breaking instruction works on objects that nothing here refers to any more
     fresh_ = false;
-    idle_ = computes(*s) ? 0 : idle_ + 1;
-    if (idle_ > kMostIdleSegments) {
+    idle = computes(*s) ? 0 : idle + 1;
+    if (idle > kMostIdleSegments) {
       s->skipped = reason_for(Break::TooManyBreaks);
       return resume(thread_, frame_, position_);
     }
     const int64_t before = gain_->kernels + gain_->operators;
     if (!execute_break()) return left_;
-    if (gain_->kernels + gain_->operators > before) idle_ = 0;  // a function that it called is compiled
+    if (gain_->kernels + gain_->operators > before) idle = 0;  // a function that it called is compiled
     dropped_.clear();
   }
 }

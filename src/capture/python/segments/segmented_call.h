@@ -46,7 +46,7 @@ class SegmentedCall {
   Gain* const gain_;
   WarmUp* const warm_up_;
   CompileTime compile_time_;
-  int position_ = 0, idle_ = 0;
+  int position_ = 0;
   bool fresh_ = true;  // no instruction of the frame has been executed
   PyObject* left_ = nullptr;
   std::optional<TimedTurn> turn_;  // of the first variant whose compile goes on

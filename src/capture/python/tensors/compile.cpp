@@ -43,7 +43,7 @@ static void set_compiled(CompiledGraph& out, pipeline::Result result) {
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
   if (const std::shared_ptr<pipeline::Background> pending = graph.pending) {
     const py::gil_scoped_release release;
-    return pending->wait_until(end) || pending->is_lost();
+    return pending->is_lost() || pending->wait_until(end);
   }
   if (!graph.differentiable) return true;
   const auto program = py::reinterpret_borrow<py::object>(graph.differentiable.get());
