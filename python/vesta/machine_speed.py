@@ -147,12 +147,8 @@ def gated_softmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def kernel_factor() -> float:
     """The time of a kernel as measured, by its time as the planner estimates it."""
-    x = torch.ones(64, 512)
-    return factor_of_kernel(x, microseconds)
-
-
-def factor_of_kernel(x: torch.Tensor, microseconds: Callable[[Callable[[], object]], float]) -> float:
     compiled = compile(gated_softmax, options={"cache": False})
+    x = torch.ones(64, 512)
     took = microseconds(lambda: compiled(x, x))
     reports = [v for v in explain(compiled).explanation.variants if v.kernels]
     estimated = sum(k.estimated_us for v in reports for k in v.kernels)
