@@ -39,8 +39,9 @@ struct VESTA_API Options {
   std::string strategy = "whole";
   // How many calls of each graph "auto" expects.
   int64_t expected_calls = 1'000;
-  // Calls of a Python function run uncompiled if measurements on the CPU show that this is faster; calls whose
-  // arguments differ in type or size are measured apart. Functions that use a GPU are not measured.
+  // Calls of a Python function, and the parts of a call between graph breaks, run uncompiled if measurements on the CPU
+  // show that this is faster; calls whose arguments differ in type or size are measured apart. Functions that use a GPU
+  // are not measured.
   bool only_if_faster = true;
   // Upper bound for the time that compiles after the first one of a segment take, as a share of the time that the
   // function's calls take. Not counted: twice the time of the first compiles, and at least 2 seconds. A call whose
