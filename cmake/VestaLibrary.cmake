@@ -48,10 +48,10 @@ vesta_library(vesta_runtime_library runtime base graph loops machine artifact pr
 set_target_properties(vesta_runtime_library PROPERTIES OUTPUT_NAME vesta_runtime)
 add_library(Vesta::runtime ALIAS vesta_runtime_library)
 
-# Compiles the kernels that are too large for the memory of a process that compiles (src/codegen/llvm/helper.h). A sanitizer
+# Compiles the kernels that are too large for the memory of a process that compiles (src/codegen/llvm/kernel_compiler.h). A sanitizer
 # takes more address space than it may have.
 if(VESTA_LLVM AND NOT VESTA_SANITIZE)
-  add_executable(vesta_kernel_compiler src/codegen/llvm/helper/main.cpp)
+  add_executable(vesta_kernel_compiler src/codegen/llvm/kernel_compiler/main.cpp)
   foreach(stage IN ITEMS base graph loops machine store codegen)
     target_link_libraries(vesta_kernel_compiler PRIVATE vesta_${stage})
   endforeach()

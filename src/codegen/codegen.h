@@ -25,8 +25,8 @@ struct CompileOptions {
   store::Store* store = nullptr;        // objects of earlier processes are read from it, new ones written to it
   const CancelToken* cancel = nullptr;  // asked before each kernel; if it is cancelled, compile() throws Cancelled
   int64_t memory = -1;                  // Options::compile_memory, for generators that are part of Vesta
-  // How long a process of its own may compile a kernel that does not fit into this one (llvm/helper.h).
-  std::chrono::milliseconds helper_time{60'000};
+  // How long another process may compile a kernel for which this one has too little memory (llvm/kernel_compiler.h).
+  std::chrono::milliseconds kernel_compiler_time{60'000};
 };
 
 // What a generator made of a kernel.

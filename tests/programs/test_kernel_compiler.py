@@ -23,7 +23,7 @@ pytestmark = [
     ),
 ]
 N = 200
-FAULTS = ("helper:crash", "helper:memory")
+FAULTS = ("kernel-compiler:crash", "kernel-compiler:memory")
 
 
 def compiled(memory: int, **options: Any) -> Any:
@@ -61,7 +61,8 @@ def test_it_makes_the_kernel(memory: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "why"), [("helper:crash", "it crashed (Aborted)"), ("helper:memory", "it took more than these")]
+    ("fault", "why"),
+    [("kernel-compiler:crash", "it crashed (Aborted)"), ("kernel-compiler:memory", "it took more than these")],
 )
 def test_its_failure_is_a_refusal(memory: int, fault: str, why: str) -> None:
     x = torch.randn(4096)
@@ -78,24 +79,24 @@ import os, signal, sys, time
 import torch, vesta
 from pathlib import Path
 from tests.programs.test_compile_memory import chain
-vesta._C.spoil("helper:delay")
+vesta._C.spoil("kernel-compiler:delay")
 options = {"compile_memory": int(sys.argv[2]), "cache": False, "background": True}
 f = vesta.compile(chain(int(sys.argv[1])), options=options)
 f(torch.randn(4096))
-def helpers():
+def compilers():
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = [pid for file in children for pid in file.read_text().split()]
     return [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().startswith("vesta_kernel")]
 end = time.monotonic() + 60
-while not helpers() and time.monotonic() < end:
+while not compilers() and time.monotonic() < end:
     time.sleep(0.01)
-print(*helpers(), flush=True)
+print(*compilers(), flush=True)
 os.setpgid(0, 0)
 try:
     os.killpg(0, signal.SIGINT)
     time.sleep(10)
 except KeyboardInterrupt:
-    print(*helpers(), vesta.wait(f, timeout=0))
+    print(*compilers(), vesta.wait(f, timeout=0))
 """
 
 
@@ -104,10 +105,10 @@ def test_it_ends_with_its_process(memory: int) -> None:
     start = time.perf_counter()
     done = processes.run(PROGRAM, str(N), str(memory), env=os.environ | {"VESTA_CACHE_DIR": ""}, timeout=120)
     assert done.returncode == 0, done.stderr
-    (helper,), (still, finished) = (line.split() for line in done.stdout.splitlines())
-    assert helper == still and finished == "False"
+    (compiler,), (still, finished) = (line.split() for line in done.stdout.splitlines())
+    assert compiler == still and finished == "False"
     assert time.perf_counter() - start < 30
     end = time.monotonic() + 10
-    while Path(f"/proc/{helper}").exists() and time.monotonic() < end:
+    while Path(f"/proc/{compiler}").exists() and time.monotonic() < end:
         time.sleep(0.01)
-    assert not Path(f"/proc/{helper}").exists()
+    assert not Path(f"/proc/{compiler}").exists()

@@ -8,8 +8,8 @@
 #include "base/fault.h"
 #include "codegen/batch.h"
 #include "codegen/generator.h"
-#include "codegen/llvm/helper.h"
 #include "codegen/llvm/kernel.h"
+#include "codegen/llvm/kernel_compiler.h"
 #include "codegen/llvm/memory.h"
 
 namespace vesta::codegen {
@@ -51,7 +51,7 @@ std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, cons
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!too_large[i]) continue;
       const KernelSpan span(wanted[i], "compiled in a process of its own");
-      done(i, generate_in_helper(wanted[i], target, options, *too_large[i]));
+      done(i, generate_in_kernel_compiler(wanted[i], target, options, *too_large[i]));
     }
   };
   return compile_batch(requests, {machine::Form::Elf, llvm_fingerprint(target), code}, options);

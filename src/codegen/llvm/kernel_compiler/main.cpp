@@ -1,4 +1,4 @@
-// The program vesta_kernel_compiler: compiles one kernel and ends (../helper.h).
+// The program vesta_kernel_compiler: compiles one kernel and ends (../kernel_compiler.h).
 #include <llvm/Support/ErrorHandling.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "codegen/generator.h"
-#include "codegen/llvm/helper_messages.h"
 #include "codegen/llvm/kernel.h"
+#include "codegen/llvm/kernel_compiler_messages.h"
 #include "codegen/llvm/target.h"
 #include "machine/child.h"
 #include "vesta/error.h"
@@ -21,8 +21,8 @@
 namespace {
 
 using namespace vesta;
-using codegen::HelperAnswer;
-using codegen::HelperRequest;
+using codegen::KernelCompilerAnswer;
+using codegen::KernelCompilerRequest;
 
 constexpr int kLowPriority = 10;  // a nice value, as that of compiles for which nobody waits
 
@@ -69,7 +69,7 @@ void have_fault(const std::string& kind) {
   for (;;) *new volatile char[1 << 20] = 1;
 }
 
-HelperAnswer answer_to(const HelperRequest& request) {
+KernelCompilerAnswer answer_to(const KernelCompilerRequest& request) {
   if (request.fingerprint != codegen::llvm_fingerprint(request.target))
     return {{}, "it cannot be compiled: the program vesta_kernel_compiler is of another version"};
   codegen::thread_target_machine(request.target);

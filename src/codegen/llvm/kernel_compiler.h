@@ -12,7 +12,7 @@ namespace vesta::codegen {
 
 // `refused`: why this process does not compile the kernel. Holds all of the memory for generators meanwhile. Throws
 // `refused`, with the reason added, if the process cannot compile it either, and Cancelled. Makes no dumps.
-Generated generate_in_helper(const Wanted& kernel, const Target& target, const CompileOptions& options,
-                             const OverBudget& refused);
+Generated generate_in_kernel_compiler(const Wanted& kernel, const Target& target, const CompileOptions& options,
+                                      const OverBudget& refused);
 
 }  // namespace vesta::codegen

@@ -12,7 +12,7 @@
 #include "base/compile_memory.h"
 #include "base/fault.h"
 #include "codegen/codegen.h"
-#include "codegen/llvm/helper_messages.h"
+#include "codegen/llvm/kernel_compiler_messages.h"
 #include "codegen/llvm/memory.h"
 #include "codegen_prims.h"
 #include "machine/child.h"
@@ -44,14 +44,14 @@ bool comes_true(F&& condition) {
   return condition();
 }
 
-class Helper : public ::testing::Test {
+class KernelCompiler : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!machine::program_beside("vesta_kernel_compiler"))
       GTEST_SKIP() << "a build with a sanitizer has no such program";
   }
   void TearDown() override {
-    for (const char* kind : {"crash", "memory", "delay"}) fault::spoil(fmt::format("helper:{}", kind), false);
+    for (const char* kind : {"crash", "memory", "delay"}) fault::spoil(fmt::format("kernel-compiler:{}", kind), false);
     EXPECT_TRUE(children_of(getpid()).empty());
     EXPECT_EQ(totals::bytes(totals::Memory::Generators), 0);
   }
@@ -75,7 +75,7 @@ class Helper : public ::testing::Test {
   const CompileOptions options_ = too_little_for(text_);
 };
 
-TEST_F(Helper, MakesTheBytesOfThisProcess) {
+TEST_F(KernelCompiler, MakesTheBytesOfThisProcess) {
   const std::string bytes = compile({{text_, "large"}}, host_target(), {}).at(0).object->bytes;
   const auto made = compile({{text_, "large"}, {large(3), "small"}}, host_target(), options_);
   EXPECT_EQ(made.at(0).origin, Origin::Compiled);
@@ -84,7 +84,7 @@ TEST_F(Helper, MakesTheBytesOfThisProcess) {
   EXPECT_LT(made[1].memory, made[0].memory / 8);
 }
 
-TEST_F(Helper, RefusesWhatTakesMoreThanItsLimit) {
+TEST_F(KernelCompiler, RefusesWhatTakesMoreThanItsLimit) {
   const std::string text = chain(Prim::Exp, DType::F32, 3000);  // about 150 MB
   CompileOptions options;
   options.memory = 80 << 20;
@@ -92,27 +92,27 @@ TEST_F(Helper, RefusesWhatTakesMoreThanItsLimit) {
   EXPECT_NE(said.find("; in a process of its own, it took more than these 40.0 MiB"), std::string::npos) << said;
 }
 
-TEST_F(Helper, SaysWhyItFailed) {
-  fault::spoil("helper:crash", true);
+TEST_F(KernelCompiler, SaysWhyItFailed) {
+  fault::spoil("kernel-compiler:crash", true);
   EXPECT_NE(why(text_, options_).find("in a process of its own, it crashed (Aborted)"), std::string::npos);
-  fault::spoil("helper:crash", false);
-  fault::spoil("helper:memory", true);
+  fault::spoil("kernel-compiler:crash", false);
+  fault::spoil("kernel-compiler:memory", true);
   EXPECT_NE(why(text_, options_).find("in a process of its own, it took more than these"), std::string::npos);
-  fault::spoil("helper:memory", false);
+  fault::spoil("kernel-compiler:memory", false);
   EXPECT_EQ(why(text_, options_), "");
 }
 
-TEST_F(Helper, EndsAtItsDeadline) {
-  fault::spoil("helper:delay", true);
+TEST_F(KernelCompiler, EndsAtItsDeadline) {
+  fault::spoil("kernel-compiler:delay", true);
   CompileOptions options = options_;
-  options.helper_time = 100ms;
+  options.kernel_compiler_time = 100ms;
   const auto start = Clock::now();
   EXPECT_NE(why(text_, options).find("in a process of its own, it did not end in time"), std::string::npos);
   EXPECT_LT(Clock::now() - start, 20s);
 }
 
-TEST_F(Helper, EndsWhenTheCompileIsCancelled) {
-  fault::spoil("helper:delay", true);
+TEST_F(KernelCompiler, EndsWhenTheCompileIsCancelled) {
+  fault::spoil("kernel-compiler:delay", true);
   CancelToken cancel;
   CompileOptions options = options_;
   options.cancel = &cancel;
@@ -124,33 +124,33 @@ TEST_F(Helper, EndsWhenTheCompileIsCancelled) {
   canceller.join();
 }
 
-TEST_F(Helper, DoesNotOutliveItsProcess) {
+TEST_F(KernelCompiler, DoesNotOutliveItsProcess) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // an orphan would be a child of this process
   const pid_t parent = fork();
   if (parent == 0) {
-    fault::spoil("helper:delay", true);
+    fault::spoil("kernel-compiler:delay", true);
     why(text_, options_);
     _exit(0);
   }
   ASSERT_TRUE(comes_true([&] { return !children_of(parent).empty(); }));
-  const pid_t helper = children_of(parent).at(0);
+  const pid_t compiler = children_of(parent).at(0);
   kill(parent, SIGKILL);
   ASSERT_EQ(waitpid(parent, nullptr, 0), parent);
-  EXPECT_TRUE(comes_true([&] { return waitpid(helper, nullptr, WNOHANG) == helper; }));
+  EXPECT_TRUE(comes_true([&] { return waitpid(compiler, nullptr, WNOHANG) == compiler; }));
   prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-TEST_F(Helper, DelaysNoForkAndTheChildCompiles) {
-  fault::spoil("helper:delay", true);
+TEST_F(KernelCompiler, DelaysNoForkAndTheChildCompiles) {
+  fault::spoil("kernel-compiler:delay", true);
   CompileOptions options = options_;
-  options.helper_time = 1500ms;
+  options.kernel_compiler_time = 1500ms;
   std::thread compiler([&] { why(text_, options); });
   EXPECT_TRUE(comes_true([] { return children_of(getpid()).size() == 1; }));
   const auto start = Clock::now();
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);
-    fault::spoil("helper:delay", false);
+    fault::spoil("kernel-compiler:delay", false);
     _exit(why(text_, options_).empty() ? 0 : 1);
   }
   EXPECT_LT(Clock::now() - start, 1s);
@@ -160,10 +160,10 @@ TEST_F(Helper, DelaysNoForkAndTheChildCompiles) {
   compiler.join();
 }
 
-TEST(HelperMessages, AreReadAsTheyWereWritten) {
-  HelperRequest r{"f", "s", std::string("a\0:3", 4), host_target(), 12345, "delay"};
+TEST(KernelCompilerMessages, AreReadAsTheyWereWritten) {
+  KernelCompilerRequest r{"f", "s", std::string("a\0:3", 4), host_target(), 12345, "delay"};
   const std::string bytes = to_bytes(r);
-  const HelperRequest back = request_of(bytes);
+  const KernelCompilerRequest back = request_of(bytes);
   EXPECT_EQ(back.text, r.text);
   EXPECT_EQ(code_text(back.target), code_text(r.target));
   EXPECT_EQ(back.target.avx512, r.target.avx512);

@@ -1,4 +1,4 @@
-#include "codegen/llvm/helper.h"
+#include "codegen/llvm/kernel_compiler.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "codegen/generator.h"
-#include "codegen/llvm/helper_messages.h"
+#include "codegen/llvm/kernel_compiler_messages.h"
 #include "codegen/llvm/memory.h"
 #include "machine/child.h"
 
@@ -20,14 +20,14 @@ constexpr int64_t kLeast = 2 << 20;
 
 std::string fault_for_tests() {
   for (const char* kind : {"crash", "memory", "delay"})
-    if (fault::spoils(fmt::format("helper:{}", kind))) return kind;
+    if (fault::spoils(fmt::format("kernel-compiler:{}", kind))) return kind;
   return {};
 }
 
 }  // namespace
 
-Generated generate_in_helper(const Wanted& kernel, const Target& target, const CompileOptions& options,
-                             const OverBudget& refused) {
+Generated generate_in_kernel_compiler(const Wanted& kernel, const Target& target, const CompileOptions& options,
+                                      const OverBudget& refused) {
   const auto refuse = [&](const std::string& why) {
     return OverBudget(fmt::format("{}; in a process of its own, {}", refused.what(), why), refused.bytes);
   };
@@ -36,13 +36,13 @@ Generated generate_in_helper(const Wanted& kernel, const Target& target, const C
   if (bytes < kLeast || refused.bytes / kMostOverestimated > bytes) throw refused;
   const auto program = machine::program_beside("vesta_kernel_compiler");
   if (!program) throw refuse("it cannot be compiled: the program vesta_kernel_compiler is not beside Vesta's library");
-  const std::string request = to_bytes(
-      HelperRequest{llvm_fingerprint(target), kernel.symbol, kernel.request->text, target, bytes, fault_for_tests()});
-  const auto end = std::chrono::steady_clock::now() + options.helper_time;
+  const std::string request = to_bytes(KernelCompilerRequest{llvm_fingerprint(target), kernel.symbol,
+                                                             kernel.request->text, target, bytes, fault_for_tests()});
+  const auto end = std::chrono::steady_clock::now() + options.kernel_compiler_time;
   const machine::ChildEnded ended = machine::run_child(*program, request, end, options.cancel);
   if (ended.status == kExhausted) throw refuse("it took more than these " + byte_text(bytes));
   if (!ended.why.empty()) throw refuse(ended.why);
-  HelperAnswer answer = answer_of(ended.answer);
+  KernelCompilerAnswer answer = answer_of(ended.answer);
   if (!answer.error.empty()) throw refuse(answer.error);
   return {std::move(answer.object), bytes};
 }

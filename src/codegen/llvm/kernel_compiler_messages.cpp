@@ -1,4 +1,4 @@
-#include "codegen/llvm/helper_messages.h"
+#include "codegen/llvm/kernel_compiler_messages.h"
 
 #include <fmt/format.h>
 
@@ -44,16 +44,16 @@ std::string text_of(int64_t n) { return fmt::format("{}", n); }
 
 }  // namespace
 
-std::string to_bytes(const HelperRequest& r) {
+std::string to_bytes(const KernelCompilerRequest& r) {
   const Target& t = r.target;
   return join_fields({r.fingerprint, r.symbol, r.text, t.triple, t.cpu, t.features, text_of(t.vector_bytes),
                       text_of(t.avx512), text_of(t.half_convert), text_of(t.fma), text_of(t.streaming_stores),
                       text_of(r.memory), r.fault});
 }
 
-HelperRequest request_of(std::string_view bytes) {
+KernelCompilerRequest request_of(std::string_view bytes) {
   Fields in(bytes, 13);
-  HelperRequest r;
+  KernelCompilerRequest r;
   r.fingerprint = in.next();
   r.symbol = in.next();
   r.text = in.next();
@@ -70,11 +70,11 @@ HelperRequest request_of(std::string_view bytes) {
   return r;
 }
 
-std::string to_bytes(const HelperAnswer& a) { return join_fields({a.object, a.error}); }
+std::string to_bytes(const KernelCompilerAnswer& a) { return join_fields({a.object, a.error}); }
 
-HelperAnswer answer_of(std::string_view bytes) {
+KernelCompilerAnswer answer_of(std::string_view bytes) {
   Fields in(bytes, 2);
-  HelperAnswer a;
+  KernelCompilerAnswer a;
   a.object = in.next();
   a.error = in.next();
   return a;
