@@ -1,6 +1,6 @@
 #include "graph/copy.h"
 
-#include <unordered_map>
+#include <utility>
 
 namespace vesta::graph {
 namespace {
@@ -34,34 +34,13 @@ class Copier {
   Expr copied(Expr e) const {
     return e.is_constant() ? e : substitute(e, [&](Expr symbol) { return symbols_.at(symbol); });
   }
-  std::vector<Expr> copied(std::vector<Expr> list) const {
-    for (Expr& e : list) e = copied(e);
-    return list;
-  }
-  TensorType copied(const TensorType& t) const { return {t.dtype, copied(t.sizes), copied(t.strides), t.device}; }
+  TensorType copied(const TensorType& t) const { return mapped(t, map_); }
   Value* copied(const Value* v) const { return v ? values_.at(v) : nullptr; }
 
   void add_node(const Node& n) {
-    std::vector<Arg> args(n.args().begin(), n.args().end());
-    for (Arg& a : args) {
-      if (auto* v = std::get_if<Value*>(&a)) *v = copied(*v);
-      if (auto* e = std::get_if<Expr>(&a)) *e = copied(*e);
-      if (auto* list = std::get_if<IntList>(&a)) *list = copied(std::move(*list));
-      if (auto* list = std::get_if<ValueList>(&a))
-        for (Value*& v : *list) v = copied(v);
-    }
-    std::vector<TensorType> types;
-    for (const Value* v : n.results) types.push_back(v ? copied(v->type) : TensorType{});
-    Node* made = to_->add_node(*n.op, std::move(args), std::move(types));
-    made->source = n.source;
+    Node* const made = add_copy(*to_, n, map_, values_);
     made->prepacked = n.prepacked;
     made->raises = n.raises;
-    for (size_t i = 0; i < n.results.size(); ++i) {
-      if (n.results[i])
-        values_[n.results[i]] = made->results[i];
-      else
-        made->results[i] = nullptr;
-    }
   }
 
   void add_output(const Output& o) {
@@ -74,6 +53,7 @@ class Copier {
   }
 
   const Graph& from_;
+  const ExprMap map_ = [this](Expr e) { return copied(e); };
   std::unique_ptr<Graph> to_;
   std::unordered_map<Expr, Expr> symbols_;
   std::unordered_map<const Value*, Value*> values_;
@@ -82,5 +62,37 @@ class Copier {
 }  // namespace
 
 std::unique_ptr<Graph> copy(const Graph& graph) { return Copier(graph).run(); }
+
+std::vector<Expr> mapped(std::vector<Expr> list, const ExprMap& map) {
+  for (Expr& e : list) e = map(e);
+  return list;
+}
+
+TensorType mapped(const TensorType& type, const ExprMap& map) {
+  return {type.dtype, mapped(type.sizes, map), mapped(type.strides, map), type.device};
+}
+
+Node* add_copy(Graph& to, const Node& node, const ExprMap& map, std::unordered_map<const Value*, Value*>& values) {
+  const auto copied = [&](const Value* v) { return v ? values.at(v) : nullptr; };
+  std::vector<Arg> args(node.args().begin(), node.args().end());
+  for (Arg& a : args) {
+    if (auto* v = std::get_if<Value*>(&a)) *v = copied(*v);
+    if (auto* e = std::get_if<Expr>(&a)) *e = map(*e);
+    if (auto* list = std::get_if<IntList>(&a)) *list = mapped(std::move(*list), map);
+    if (auto* list = std::get_if<ValueList>(&a))
+      for (Value*& v : *list) v = copied(v);
+  }
+  std::vector<TensorType> types;
+  for (const Value* v : node.results) types.push_back(v ? mapped(v->type, map) : TensorType{});
+  Node* const made = to.add_node(*node.op, std::move(args), std::move(types));
+  made->source = node.source;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    if (node.results[i])
+      values[node.results[i]] = made->results[i];
+    else
+      made->results[i] = nullptr;
+  }
+  return made;
+}
 
 }  // namespace vesta::graph

@@ -6,18 +6,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/copy.h"
+
 namespace vesta::graph {
 namespace {
 
-Expr constant(Expr e) { return hint(e); }
-
-std::vector<Expr> constants(const std::vector<Expr>& list) {
-  std::vector<Expr> out;
-  for (const Expr e : list) out.push_back(constant(e));
-  return out;
-}
-
-TensorType constants(const TensorType& t) { return {t.dtype, constants(t.sizes), constants(t.strides), t.device}; }
+// The part has no symbols: their hints stand for them.
+Expr hint_of(Expr e) { return hint(e); }
 
 class PartMaker {
  public:
@@ -57,32 +52,15 @@ class PartMaker {
 
   void add_input(const Value* v) {
     if (made_.contains(v) || inside_.contains(v->producer)) return;
-    made_[v] = out_.graph->add_input(constants(v->type), InputKind::Argument, fmt::format("%{}", v->id));
+    made_[v] = out_.graph->add_input(mapped(v->type, hint_of), InputKind::Argument, fmt::format("%{}", v->id));
     out_.inputs.push_back(v->id);
   }
 
   void add_node(const Node& n) {
-    std::vector<Arg> args(n.args().begin(), n.args().end());
-    for (Arg& a : args) {
-      if (auto* v = std::get_if<Value*>(&a)) *v = made_.at(*v);
-      if (auto* e = std::get_if<Expr>(&a)) *e = constant(*e);
-      if (auto* list = std::get_if<IntList>(&a)) *list = constants(*list);
-      if (auto* list = std::get_if<ValueList>(&a)) {
-        for (Value*& v : *list)
-          if (v) v = made_.at(v);
-      }
-    }
-    std::vector<TensorType> types;
-    for (const Value* v : n.results) types.push_back(v ? constants(v->type) : TensorType{});
-    Node* made = out_.graph->add_node(*n.op, std::move(args), std::move(types));
-    made->source = n.source;
+    const Node* const made = add_copy(*out_.graph, n, hint_of, made_);
     for (size_t i = 0; i < n.results.size(); ++i) {
-      Value* v = n.results[i];
-      if (!v) {
-        made->results[i] = nullptr;
-        continue;
-      }
-      made_[v] = made->results[i];
+      const Value* v = n.results[i];
+      if (!v) continue;
       const auto outside = [&](Node* user) { return !inside_.contains(user); };
       if (whole_.is_result(v) || std::any_of(v->users.begin(), v->users.end(), outside)) {
         out_.graph->outputs.push_back({.value = made->results[i]});
@@ -93,7 +71,7 @@ class PartMaker {
 
   const Graph& whole_;
   std::unordered_set<const Node*> inside_;
-  std::unordered_map<const Value*, Value*> made_;
+  std::unordered_map<const Value*, Value*> made_;  // by the value of the whole
   Part out_;
 };
 
