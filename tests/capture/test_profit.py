@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 
 import pytest
@@ -12,6 +11,7 @@ from torch import nn
 
 import vesta
 from tests.capture.test_step_aside import report
+from tests.programs.threads import in_threads
 
 small = torch.randn(4)
 medium = torch.randn(1 << 14)
@@ -265,17 +265,13 @@ def test_recursion_and_threads():
     expected = small + 45
     wrong = []
 
-    def work():
+    def work(_):
         with torch.no_grad():
             for _ in range(60):
                 if not torch.allclose(compiled(small, 2), expected):
                     wrong.append(True)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(3, work)
     assert not wrong
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 import traceback
 import warnings
@@ -16,6 +15,7 @@ import torch
 import vesta
 from tests.capture.random_functions import Batch, run
 from tests.capture.test_step_aside import report
+from tests.programs.threads import in_threads
 from vesta import _C
 
 big, small = torch.randn(256, 64), torch.randn(4)
@@ -154,18 +154,14 @@ def test_threads_and_recursion() -> None:
     compiled = vesta.compile(f)
     wrong = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         for _ in range(40):
             log: list[Any] = []
             with torch.no_grad():
                 if not torch.equal(compiled(small, log, 2), small + 18):
                     wrong.append(True)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(3, work)
     assert not wrong
 
 

@@ -8,26 +8,14 @@
 #include "cuda_plans.h"
 #include "loops/kernel.h"
 #include "memory_heap.h"
+#include "memory_kernel_texts.h"
 
 namespace vesta::codegen {
 namespace {
 
 Target gpu() { return machine::cuda_target_of(90); }
 
-// A kernel that applies a primitive `n` times, one after another.
-std::string chain(Prim p, DType t, int n) {
-  const std::string type(name(t));
-  std::string text = fmt::format(
-      "kernel\nrange p0 parallel 65536\nthreads 256 team 1 held 0 each 4\nbuffer b0 {0} read\nbuffer b1 {0} "
-      "write\nstage\n  %0 = load {0} b0[p0]\n",
-      type);
-  for (int i = 1; i <= n; ++i) {
-    text += fmt::format("  %{} = {} {}", i, name(p), type);
-    for (int k = 0; k < arity(p); ++k) text += fmt::format(" %{}", k == 0 ? i - 1 : i / 2);
-    text += "\n";
-  }
-  return text + fmt::format("  store {} b1[p0] %{}\n", type, n);
-}
+std::string chain(Prim p, DType t, int n) { return testing::chain(p, t, n, "threads 256 team 1 held 0 each 4"); }
 
 std::vector<std::string> kernels_of(const std::string& graph) {
   schedule::Options options;
