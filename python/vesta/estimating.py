@@ -183,7 +183,7 @@ class Places:
             if not torch.cuda.is_available():
                 raise UserError("vesta.estimate finds no GPU here, whose speed it would measure")
             self.device = torch.device(
-                "cuda", torch.cuda.current_device() if not self.device.index else self.device.index
+                "cuda", torch.cuda.current_device() if self.device.index is None else self.device.index
             )
 
     def of(self, t: torch.Tensor) -> torch.device:

@@ -46,8 +46,9 @@ def use_costs_of_machine() -> None:
 
 
 def key() -> str:
-    circumstances = torch.__version__, torch.get_num_threads(), sorted(_C.host_target().items(), key=str)
-    return "costs_" + hashlib.sha256(repr(circumstances).encode()).hexdigest()[:32]
+    from vesta.machine_speed import circumstances
+
+    return "costs_" + hashlib.sha256(repr(circumstances()).encode()).hexdigest()[:32]
 
 
 def costs_of(values: dict[str, float]) -> _C.MachineCosts:

@@ -215,6 +215,13 @@ def test_the_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key.replace("_", "").isalnum()
 
 
+def test_the_device_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    for name, index in (("cuda", 1), ("cuda:0", 0), ("cuda:2", 2)):
+        assert estimating.Places(name, []).device == torch.device("cuda", index)
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(UserError, match="takes a module"):
         vesta.estimate(lambda x: x, torch.ones(2))
