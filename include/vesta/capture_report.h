@@ -71,8 +71,8 @@ struct CaptureVariant {
   // How calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine code. 3: with
   // machine code that was tuned on the GPU.
   int32_t tier = 0;
-  // While the compile was running in the background: the hits that tier 1 served, and the least time of a call in
-  // microseconds from this graph on in tier 0 and in tier 1; 0: not measured.
+  // While the compile was running in the background: the hits that tier 1 served, and the least microseconds that a
+  // call took from this graph on, in tier 0 and in tier 1; 0: not measured.
   int64_t early_hits = 0;
   double python_us = 0, early_us = 0;
   std::vector<CaptureGuard> guards;  // in the order in which they are checked

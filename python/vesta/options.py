@@ -19,7 +19,7 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     estimate does not fit is compiled in a process of its own, which has these bytes and a minute. A compile that is
     too large alone is given up: the functions that it calls are compiled apart, or its calls run eager, and
     :func:`vesta.explain` says how much would be enough. The bytes are upper estimates. -1: a quarter of the memory
-    that the process may use. AOTAutograd and NVRTC are not counted.
+    that the process may use. What AOTAutograd takes is not counted.
     Without this option, ``VESTA_COMPILE_MEMORY`` in the environment.
 ``background`` (bool; False)
     True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.

@@ -29,7 +29,7 @@ struct MachineCosts {
   // calls them with weights in the library's own order.
   double linear_flops_us = 50'000, packed_linear_flops_us = 60'000;
   double convolution_flops_us = 30'000, packed_convolution_flops_us = 60'000;
-  // Bytes per microsecond of the weights of a convolution that the program calls, which are put in order in each call.
+  // An eager convolution puts its weights into the library's order in each call: bytes of weights per microsecond.
   double convolution_weights_us = 5'000;
   double trace_us = 25;      // to trace an operator
   double plan_us = 5;        // to plan a node as a call

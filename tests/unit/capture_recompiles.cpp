@@ -52,7 +52,7 @@ TEST(RecompileShare, BoundsTheTimeOfRecompiles) {
   for (int i = 0; i < 3; ++i) check(bounded, 3);
   EXPECT_EQ(bounded.report().variants.size(), 2u);
   EXPECT_EQ(put_off(bounded), 3);
-  check(bounded, 2);  // what was compiled serves its calls
+  check(bounded, 2);  // calls of this size find a variant
   EXPECT_EQ(put_off(bounded), 3);
   is_slow = true;
   check(bounded, 3);  // runs eager, and takes enough time for a compile

@@ -54,8 +54,8 @@ struct Function::Impl {
   std::vector<Pending> pending;
   std::map<CallId, std::pair<std::string, std::exception_ptr>> failed;  // such compiles that failed
 
-  // Counts and logs an eager call; false, as run() returns for it. With `strict` it throws instead: `error`, or
-  // Unsupported if `error` is null.
+  // Counts and logs an eager call, and returns false, which run() returns for such a call. With the option `strict` it
+  // throws `error` instead, or Unsupported if `error` is null.
   bool fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
     if (info.options.strict) {
       if (error) std::rethrow_exception(error);

@@ -1,7 +1,7 @@
-// One run of a part of a frame, as its measurements see it (wrapper/profit.h): of a segment that is one of several in a
-// call, or of all that follows from one. Compiled and uncompiled runs take turns, and if the uncompiled ones are
-// faster, it runs uncompiled until the next measurement. Runs are measured apart by the signature of the frame's first
-// local variables. The GIL guards every member.
+// One run of a part of a frame, as its measurements see it (wrapper/profit.h). The part is a segment of a call with
+// several, or the rest of the frame from a segment on. Its compiled and uncompiled runs take turns. If the uncompiled
+// ones are faster, the part runs uncompiled until the next measurement. Runs are measured apart by the signature of the
+// frame's first local variables. The GIL guards every member.
 #pragma once
 
 #include <memory>

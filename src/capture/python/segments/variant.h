@@ -66,8 +66,8 @@ struct Measured {
   std::string slower;      // what the last measurement found if compiled runs were slower: both times
 };
 
-// Of a variant whose compile goes on: whether the calls into ATen that come before the code are ready, and whether a
-// call runs them.
+// For a variant whose compile is still running. Whether its calls into ATen, which serve until there is machine code,
+// are ready; and whether the next call runs them.
 bool is_early_ready(Variant& v);
 bool runs_early(Variant& v);
 
