@@ -1,9 +1,9 @@
 // Nodes that stay ATen calls when they fuse with nothing, because ATen is as fast as a kernel.
 #include <algorithm>
 
+#include "graph/rules/body_walk.h"
 #include "graph/rules/complex.h"
 #include "graph/rules/operands.h"
-#include "schedule/body_walk.h"
 #include "schedule/fusion.h"
 
 namespace vesta::schedule {
@@ -15,7 +15,7 @@ using graph::Value;
 namespace {
 
 // Whether a body has a primitive for which generated code calls a scalar function for each element.
-class ScalarCalls final : public BodyWalk {
+class ScalarCalls final : public graph::BodyWalk {
  public:
   bool any = false;
 

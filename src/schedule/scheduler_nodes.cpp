@@ -5,9 +5,8 @@
 #include "base/check.h"
 #include "graph/device.h"
 #include "graph/rules/complex.h"
-#include "graph/rules/operands.h"
+#include "graph/work.h"
 #include "loops/ops/rows.h"
-#include "schedule/body_walk.h"
 #include "schedule/cuda/products.h"
 #include "schedule/cuda/threads.h"
 #include "schedule/divisor.h"
@@ -17,19 +16,9 @@ namespace vesta::schedule {
 
 using graph::Family;
 using graph::Node;
-using graph::ScalarRef;
 using graph::Value;
 
 namespace {
-
-// Adds up the cost of a body.
-class CostBuilder final : public BodyWalk {
- public:
-  int total = 0;
-
- private:
-  void visit(Prim p, DType) override { total += cost(p); }
-};
 
 constexpr int64_t kFewRows = 32;
 
@@ -54,21 +43,7 @@ int64_t hint_numel(std::span<const Expr> sizes) {
 
 int body_cost(const Node& node) {
   switch (node.op->family()) {
-    case Family::Pointwise: {
-      graph::NodeArgs args = node.named();
-      graph::PointwiseTypes types = graph::pointwise_types(*node.op->row, args);
-      std::vector<ScalarRef> x;
-      for (const auto& o : types.operands) x.push_back({0, o.to});
-      CostBuilder b;
-      if (graph::is_complex_node(node)) {
-        std::vector<graph::ScalarPair> pairs;
-        for (ScalarRef r : x) pairs.push_back({{0, real_of(r.dtype)}, {0, real_of(r.dtype)}});
-        graph::find_complex_body(node)(b, args, pairs);
-      } else {
-        node.op->row->body(b, args, x);
-      }
-      return b.total;
-    }
+    case Family::Pointwise: return graph::pointwise_cost(node);
     case Family::Factory: return 1;
     case Family::Indexed: {
       int n = 0;

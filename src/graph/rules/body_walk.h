@@ -3,11 +3,10 @@
 
 #include "graph/rules/operands.h"
 
-namespace vesta::schedule {
+namespace vesta::graph {
 
-class BodyWalk : public graph::ScalarBuilder {
+class BodyWalk : public ScalarBuilder {
  public:
-  using ScalarRef = graph::ScalarRef;
   ScalarRef constant(DType t, double) final { return {0, t}; }
   ScalarRef integer(DType t, int64_t) final { return {0, t}; }
   ScalarRef size(DType t, Expr) final { return {0, t}; }
@@ -23,4 +22,4 @@ class BodyWalk : public graph::ScalarBuilder {
   virtual void visit(Prim p, DType t) = 0;
 };
 
-}  // namespace vesta::schedule
+}  // namespace vesta::graph

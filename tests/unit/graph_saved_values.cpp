@@ -1,0 +1,360 @@
+// What a forward graph saves for its backward graph.
+#include <fmt/format.h>
+
+#include "joint_graph.h"
+#include "vesta/error.h"
+
+namespace {
+
+using namespace vesta;
+using namespace vesta::graph;
+using namespace vesta::graph::testing_joint;
+
+using Ids = std::vector<uint32_t>;
+
+// The backward of exp(tanh(x @ w)), as autograd writes it: each derivative reads a result.
+constexpr const char* kChain = R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::tanh(%3)
+%5 : f32[1024, 1024] = aten::exp(%4)
+%6 : f32[1024, 1024] = aten::neg(%5)
+%7 : f32[1024, 1024] = aten::mul.Tensor(%2, %5)
+%8 : f32[1024, 1024] = aten::tanh_backward(%7, %4)
+%9 : f32[1024, 1024]{1, 1024} = aten::t(%0)
+%10 : f32[1024, 1024] = aten::mm(%9, %8)
+output %6
+output %10
+)";
+constexpr int64_t kMatrix = 1024 * 1024 * 4;
+
+TEST(SavedValues, CheapNodesAreComputedAgainInsteadOfSaved) {
+  const Joint j = joint(kChain, 1, 1);
+  const SavedValues c = choose(j);
+  // Eager saves tanh's and exp's results.
+  EXPECT_EQ(c.eager_bytes, 2 * kMatrix);
+  EXPECT_EQ(c.bytes, kMatrix);
+  EXPECT_EQ(ids(c.saved), (Ids{0, 4}));
+  EXPECT_EQ(results(c.recomputed), Ids{5});
+  EXPECT_LE(c.load_us + c.recompute_us, c.eager_us);
+}
+
+TEST(SavedValues, PrintsTheChoice) {
+  const Joint j = joint(kChain, 1, 1);
+  EXPECT_EQ(print(choose(j, {.bytes = 5'000'000})), R"(saved %0 0 bytes, alive
+saved %4 4194304 bytes, loading it takes less time
+recomputed %5 aten::exp
+saved 4194304 bytes, eager 8388608 bytes, limit 5000000 bytes
+backward: loads 0.350 ms, recomputes 0.210 ms; eager loads 0.699 ms
+)");
+}
+
+TEST(SavedValues, ALibraryCallOfTheBackwardReadsItsOperandFromMemory) {
+  // As above, but a product reads exp's result: to compute it again costs its way to memory and back.
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::neg(%3)
+%5 : f32[1024, 1024] = aten::mm(%4, %1)
+%6 : f32[1024, 1024]{1, 1024} = aten::t(%4)
+%7 : f32[1024, 1024] = aten::mm(%6, %2)
+%8 : f32[1024, 1024] = aten::sin(%3)
+%9 : f32[1024, 1024] = aten::mul.Tensor(%7, %8)
+output %5
+output %9
+)",
+                        1, 1);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(ids(c.saved), (Ids{3, 4}));
+  EXPECT_EQ(results(c.moved), Ids{8});  // a part of a formula that only the gradient reads
+  EXPECT_EQ(c.eager_bytes, 2 * kMatrix);
+  // A limit asks for it.
+  const SavedValues half = choose(j, {.fraction = 0.5});
+  EXPECT_EQ(ids(half.saved), (Ids{3}));
+  EXPECT_EQ(results(half.recomputed), Ids{4});
+}
+
+TEST(SavedValues, RandomNodesAreNeverComputedAgain) {
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = argument "tangent"
+%2 : f32[1024, 1024], %3 : bool[1024, 1024] = aten::native_dropout(%0, 0.5, true)
+%4 : f32[1024, 1024] = aten::sin(%2)
+%5 : f32[1024, 1024] = aten::rand_like(%0)
+%6 : f32[1024, 1024] = aten::cos(%2)
+%7 : f32[1024, 1024] = aten::mul.Tensor(%1, %6)
+%8 : f32[1024, 1024] = aten::mul.Tensor(%7, %3)
+%9 : f32[1024, 1024] = aten::mul.Tensor(%8, %5)
+output %4
+output %9
+)",
+                        1, 1);
+  for (const double fraction : {1.0, 0.1}) {
+    const SavedValues c = choose(j, {.fraction = fraction});
+    EXPECT_EQ(ids(c.saved), (Ids{2, 3, 5}));  // %5 runs in the forward: draws keep their order
+    EXPECT_EQ(c.eager_bytes, 2 * kMatrix + kMatrix / 4);
+    EXPECT_EQ(c.bytes, c.eager_bytes);
+    EXPECT_EQ(c.reached(), fraction == 1);
+    for (const SavedValues::Kept& k : c.kept) EXPECT_EQ(k.why, KeptFor::Random);
+  }
+}
+
+TEST(SavedValues, OperatorsWithoutARowAreNeverComputedAgain) {
+  declare_op("mine::unknown(Tensor x) -> Tensor");
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = argument "tangent"
+%2 : f32[1024, 1024] = mine::unknown(%0)
+%3 : f32[1024, 1024] = aten::sin(%2)
+%4 : f32[1024, 1024] = aten::mul.Tensor(%1, %2)
+output %3
+output %4
+)",
+                        1, 1);
+  const SavedValues c = choose(j, {.bytes = 0});
+  EXPECT_EQ(ids(c.saved), Ids{2});
+  EXPECT_EQ(c.kept.at(0).why, KeptFor::Unknown);
+  EXPECT_FALSE(c.reached());
+  EXPECT_NE(print(c).find("limit 0 bytes: not reached"), std::string::npos) << print(c);
+}
+
+TEST(SavedValues, LibraryCallsAreComputedAgainOnlyForALimit) {
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::sin(%3)
+%5 : f32[1024, 1024] = aten::cos(%3)
+%6 : f32[1024, 1024] = aten::mul.Tensor(%2, %5)
+output %4
+output %6
+)",
+                        1, 1);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(ids(c.saved), Ids{3});
+  EXPECT_EQ(c.kept.at(0).why, KeptFor::Library);
+  EXPECT_EQ(c.eager_bytes, kMatrix);
+  const SavedValues none = choose(j, {.bytes = 0});
+  EXPECT_EQ(ids(none.saved), (Ids{0, 1}));
+  EXPECT_EQ(none.bytes, 0);
+  EXPECT_TRUE(none.reached());
+  EXPECT_EQ(results(none.recomputed), Ids{3});
+  EXPECT_GT(none.recompute_us, c.recompute_us);
+}
+
+TEST(SavedValues, ViewsShareTheMemoryOfTheirBase) {
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024]{1, 1024} = aten::t(%3)
+%5 : f32[1048576] = aten::view(%3, [1048576])
+%6 : f32[1024, 1024] = aten::sin(%4)
+%7 : f32[1024, 1024] = aten::mul.Tensor(%2, %3)
+%8 : f32[1024, 1024] = aten::mul.Tensor(%7, %4)
+%9 : f32[1024, 1024] = aten::view(%5, [1024, 1024])
+%10 : f32[1024, 1024] = aten::mul.Tensor(%8, %9)
+output %6
+output %10
+)",
+                        1, 1);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(ids(c.saved), Ids{3});
+  EXPECT_EQ(c.bytes, kMatrix);
+  EXPECT_EQ(c.eager_bytes, kMatrix);
+  nodes_of_backward(j, c.saved);
+}
+
+TEST(SavedValues, AnInputThatTheProgramWritesCostsACopy) {
+  constexpr const char* kText = R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = argument "tangent"
+%2 : f32[1024, 1024] = aten::sin(%0)
+%3 : f32[1024, 1024] = aten::mul.Tensor(%1, %0)
+{}
+output %2
+output %3
+)";
+  const Joint only_read = joint(fmt::format(kText, ""), 1, 1);
+  const SavedValues kept = choose(only_read);
+  EXPECT_EQ(ids(kept.saved), Ids{0});
+  EXPECT_EQ(kept.bytes, 0);
+  const Joint also_written = joint(fmt::format(kText, "mutate input 0 = %2"), 1, 1);
+  const SavedValues written = choose(also_written);
+  EXPECT_EQ(ids(written.saved), Ids{0});
+  EXPECT_EQ(written.bytes, kMatrix);
+  EXPECT_EQ(written.eager_bytes, kMatrix);
+  EXPECT_EQ(written.kept.at(0).why, KeptFor::Input);
+}
+
+TEST(SavedValues, OutputsOfTheProgramAreAliveAnyway) {
+  constexpr const char* kText = R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::tanh(%3)
+%5 : f32[1024, 1024] = aten::tanh_backward(%2, %4)
+output %4
+output %5
+)";
+  const Joint j = joint(kText, 1, 1);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(ids(c.saved), Ids{4});
+  EXPECT_EQ(c.bytes, 0);
+  EXPECT_EQ(c.eager_bytes, 0);
+  EXPECT_TRUE(c.kept.empty());
+}
+
+TEST(SavedValues, SizesCountByTheirHints) {
+  const SavedValues c = choose(joint(R"(
+symbol s0 = 96, at least 2
+source s0 = size 0 of input 0
+input %0 : f32[s0, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[s0, 1024] = argument "tangent"
+%3 : f32[s0, 1024] = aten::mm(%0, %1)
+%4 : f32[s0, 1024] = aten::sin(%3)
+%5 : f32[s0, 1024] = aten::mul.Tensor(%2, %3)
+output %4
+output %5
+)",
+                                     1, 1));
+  EXPECT_EQ(c.bytes, 96 * 1024 * 4);
+}
+
+TEST(SavedValues, GradientsWithoutATangentAreSavedOrComputed) {
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = argument "tangent"
+%2 : f32[1024, 1024] = aten::sin(%0)
+%3 : f32[1024, 1024] = aten::ones_like(%0)
+output %2
+output %3
+output none
+output %0
+)",
+                        1, 3);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(c.bytes, 0);
+  EXPECT_EQ(ids(c.saved), Ids{0});
+  EXPECT_EQ(results(c.moved), Ids{3});
+}
+
+// Every sine feeds the next, and a product in the backward reads the last.
+Joint long_chain(int nodes) {
+  std::string text = R"(
+input %0 : f32[512, 512] = argument "x"
+input %1 : f32[512, 512] = argument "tangent"
+)";
+  const auto type = "f32[512, 512]";
+  uint32_t last = 0, next = 2;
+  std::vector<uint32_t> all;
+  for (int i = 0; i < nodes; ++i, last = next++) {
+    text += fmt::format("%{} : {} = aten::neg(%{})\n", next, type, last);
+    all.push_back(next);
+  }
+  uint32_t grad = 1;
+  for (size_t i = all.size(); i-- > 0; grad = next++)
+    text += fmt::format("%{} : {} = aten::mul.Tensor(%{}, %{})\n", next, type, grad, all[i]);
+  text += fmt::format("%{} : f32[] = aten::sum(%{})\noutput %{}\noutput %{}\n", next, last, next, grad);
+  return joint(text, 1, 1);
+}
+
+TEST(SavedValues, ChainsThatAreComputedAgainAreBounded) {
+  const Joint j = long_chain(100);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(c.eager_bytes, 100 * (512 * 512 * 4));
+  EXPECT_LT(c.bytes, c.eager_bytes / 8);
+  EXPECT_GE(c.saved.size(), 100 / 17);
+  size_t ends = 0;
+  for (const SavedValues::Kept& k : c.kept) ends += k.why == KeptFor::Chain;
+  EXPECT_GT(ends, 0u);
+  // No chain of more than 16.
+  const std::set<const Node*> again(c.recomputed.begin(), c.recomputed.end());
+  int length = 0;
+  for (const Node* n = j.graph->first(); n && n->op->name == "aten::neg"; n = n->next) {
+    length = again.contains(n) ? length + 1 : 0;
+    EXPECT_LE(length, 16);
+  }
+}
+
+TEST(SavedValues, ChainsOfLibraryCallsThatAreComputedAgainAreBounded) {
+  std::string text = R"(
+input %0 : f32[512, 512] = argument "x"
+input %1 : f32[512, 512] = argument "tangent"
+)";
+  const char* const statement = "%{} : f32[512, 512] = aten::{}(%{}, %{})\n";
+  constexpr int kCalls = 40;
+  for (int i = 0; i < kCalls; ++i) text += fmt::format(fmt::runtime(statement), i + 2, "mm", i == 0 ? 0 : i + 1, 0);
+  for (int i = kCalls; i-- > 0;)
+    text += fmt::format(fmt::runtime(statement), 2 * kCalls + 1 - i, "mul.Tensor", i == kCalls - 1 ? 1 : 2 * kCalls - i,
+                        i + 2);
+  text += fmt::format("%{0} : f32[] = aten::sum(%{1})\noutput %{0}\noutput %{2}\n", 2 * kCalls + 2, kCalls + 1,
+                      2 * kCalls + 1);
+  const Joint j = joint(text, 1, 1);
+  const SavedValues c = choose(j, {.bytes = 0});
+  EXPECT_FALSE(c.reached());
+  EXPECT_EQ(c.eager_bytes, kCalls * (512 * 512 * 4));
+  EXPECT_LE(c.bytes, c.eager_bytes / 8);
+  const std::set<const Node*> again(c.recomputed.begin(), c.recomputed.end());
+  int length = 0;
+  for (const Node* n = j.graph->first(); n && n->op->name == "aten::mm"; n = n->next) {
+    length = again.contains(n) ? length + 1 : 0;
+    EXPECT_LE(length, 8);
+  }
+}
+
+TEST(SavedValues, CheckpointRegionsSaveNothingInside) {
+  // A region of two layers with a dropout between them.
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::mm(%3, %1)
+%5 : f32[1024, 1024], %6 : bool[1024, 1024] = aten::native_dropout(%4, 0.5, true)
+%7 : f32[1024, 1024] = aten::mm(%5, %1)
+%8 : f32[1024, 1024] = aten::mm(%7, %1)
+%9 : f32[1024, 1024] = aten::sin(%8)
+%10 : f32[1024, 1024] = aten::mul.Tensor(%2, %8)
+%11 : f32[1024, 1024] = aten::mul.Tensor(%10, %7)
+%12 : f32[1024, 1024] = aten::mul.Tensor(%11, %6)
+%13 : f32[1024, 1024] = aten::mul.Tensor(%12, %4)
+output %9
+output %13
+)",
+                        1, 1);
+  const auto region = [&](const Node* n) { return n->results[0]->id >= 4 && n->results[0]->id <= 8 ? 7 : -1; };
+  const SavedValues c = choose(j, {}, region);
+  // %3 is the region's operand, %8 its result. The mask and the random result are saved: their state is not kept.
+  EXPECT_EQ(ids(c.saved), (Ids{1, 3, 5, 6, 8}));
+  EXPECT_EQ(results(c.recomputed), (Ids{4, 7}));
+  EXPECT_EQ(choose(j).recomputed.size(), 0u);
+}
+
+TEST(SavedValues, IsTheSameInEveryCall) {
+  const Joint j = long_chain(60), again = long_chain(60);
+  for (const double fraction : {1.0, 0.05}) {
+    const std::string first = print(choose(j, {.fraction = fraction}));
+    EXPECT_EQ(print(choose(j, {.fraction = fraction})), first);
+    EXPECT_EQ(print(choose(again, {.fraction = fraction})), first);
+  }
+}
+
+TEST(SavedValues, RefusesWrongLimitsAndGraphs) {
+  const Joint j = joint(kChain, 1, 1);
+  EXPECT_THROW(choose(j, {.fraction = -0.5}), UserError);
+  EXPECT_THROW(choose(j, {.fraction = std::numeric_limits<double>::quiet_NaN()}), UserError);
+  EXPECT_THROW(choose(j, {.bytes = -1}), UserError);
+  EXPECT_THROW(choose_saved(*j.graph, 2, 2, {}, machine()), InternalError);  // the gradient as an output of the program
+  EXPECT_THROW(choose_saved(*j.graph, 9, 1, {}, machine()), InternalError);
+}
+
+}  // namespace
