@@ -229,6 +229,40 @@ output %5
   EXPECT_EQ(c.bytes, 96 * 1024 * 4);
 }
 
+TEST(SavedValues, SpeedsOfTheTargetDecide) {
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::pow.Tensor_Scalar(%3, 1.7)
+%5 : f32[1024, 1024] = aten::exp(%3)
+%6 : f32[1024, 1024] = aten::neg(%3)
+%7 : f32[1024, 1024] = aten::add.Tensor(%4, %5)
+%8 : f32[1024, 1024] = aten::add.Tensor(%7, %6)
+%9 : f32[1024, 1024] = aten::mul.Tensor(%2, %3)
+%10 : f32[1024, 1024] = aten::mul.Tensor(%9, %4)
+%11 : f32[1024, 1024] = aten::mul.Tensor(%10, %5)
+%12 : f32[1024, 1024] = aten::mul.Tensor(%11, %6)
+output %8
+output %12
+)",
+                        1, 1);
+  const auto again = [&](const Target& t) {
+    return results(choose_saved(*j.graph, j.first_tangent, j.first_gradient, {}, t).recomputed);
+  };
+  EXPECT_EQ(again(machine()), (Ids{5, 6}));
+  Target narrow = machine(), gpu = machine();
+  narrow.vector_bytes = 16;
+  EXPECT_EQ(again(narrow), Ids{6});
+  gpu.device = DeviceType::CUDA;
+  gpu.threads = 132;
+  gpu.memory_bytes_per_ns = 2000;
+  gpu.cache_bytes_per_ns = 5000;
+  gpu.l2_bytes = 1 << 20;
+  EXPECT_EQ(again(gpu), (Ids{4, 5, 6}));
+}
+
 TEST(SavedValues, GradientsWithoutATangentAreSavedOrComputed) {
   const Joint j = joint(R"(
 input %0 : f32[1024, 1024] = argument "x"
