@@ -152,4 +152,15 @@ TEST(SavedValuesLayers, AGraphOfFiveThousandNodesTakesMilliseconds) {
   expect_milliseconds(j, 50);
 }
 
+TEST(SavedValuesLayers, SomeOfManyEqualLayersAreEnough) {
+  const auto again_in = [](int layers) {
+    const Joint j = Layers(layers, 512, 768, 12).run();
+    const SavedValues half = choose(j, {.fraction = 0.5});
+    EXPECT_TRUE(half.reached());
+    EXPECT_GE(static_cast<double>(half.bytes), 0.49 * static_cast<double>(half.eager_bytes));
+    return half.recompute_us / layers;
+  };
+  EXPECT_LE(again_in(120), 1.1 * again_in(12));
+}
+
 }  // namespace

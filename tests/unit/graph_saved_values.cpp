@@ -103,6 +103,24 @@ output %9
   }
 }
 
+TEST(SavedValues, AttentionWithoutDropoutDrawsNothing) {
+  const auto recomputed = [](const char* dropout) {
+    constexpr const char* kText = R"(
+input %0 : f32[2, 4, 512, 64] = argument "q"
+input %1 : f32[2, 4, 512, 64] = argument "tangent"
+%2 : f32[2, 4, 512, 64]{{131072, 64, 256, 1}}, %3 : f32[2, 4, 512], %4 : i64[], %5 : i64[] = aten::_scaled_dot_product_efficient_attention(%0, %0, %0, none, true, {})
+%6 : f32[2, 4, 512, 64] = aten::sin(%2)
+%7 : f32[2, 4, 512, 64] = aten::mul.Tensor(%1, %2)
+output %6
+output %7
+)";
+    const Joint j = joint(fmt::format(kText, dropout), 1, 1);
+    return choose(j, {.bytes = 0}).recomputed.size();
+  };
+  EXPECT_EQ(recomputed("0.0"), 1u);
+  EXPECT_EQ(recomputed("0.5"), 0u);
+}
+
 TEST(SavedValues, OperatorsWithoutARowAreNeverComputedAgain) {
   declare_op("mine::unknown(Tensor x) -> Tensor");
   const Joint j = joint(R"(
@@ -158,9 +176,11 @@ input %2 : f32[1024, 1024] = argument "tangent"
 %6 : f32[1024, 1024] = aten::sin(%4)
 %7 : f32[1024, 1024] = aten::mul.Tensor(%2, %3)
 %8 : f32[1024, 1024] = aten::mul.Tensor(%7, %4)
-%9 : f32[1024, 1024] = aten::view(%5, [1024, 1024])
+%9 : f32[1024, 1024] = aten::_unsafe_view(%5, [1024, 1024])
 %10 : f32[1024, 1024] = aten::mul.Tensor(%8, %9)
+%11 : f32[1024, 1024] = aten::cos(%9)
 output %6
+output %11
 output %10
 )",
                         1, 1);
