@@ -24,6 +24,9 @@ Value* viewed(const Node& n) {
   return nullptr;
 }
 
+// It may draw, or give another result in another call.
+bool is_unknown(const Node& n) { return !n.op->row && !viewed(n); }
+
 void add_once(std::vector<int>& list, int x) {
   if (std::ranges::find(list, x) == list.end()) list.push_back(x);
 }
@@ -100,7 +103,7 @@ class Maker {
       if (!is_backward(m.value)) needed_[m.value->id] = true;
     for (size_t i = forward_.size(); i-- > 0;) {
       const Node& n = *forward_[i];
-      bool needed = n.raises || draws(n) || !n.op->row;
+      bool needed = n.raises || draws(n) || is_unknown(n);
       for (const Value* v : n.results) needed |= v && needed_[v->id];
       if (!needed) continue;
       for (const Value* v : n.results)
@@ -128,7 +131,7 @@ class Maker {
       }
       works_.push_back(work_of(*n));
       made.library = made.program && !works_.back().fuses;
-      made.pinned = made.program && (draws(*n) || !n->op->row);
+      made.pinned = made.program && (draws(*n) || is_unknown(*n));
     }
     in_memory_.resize(out_.storages.size());
   }

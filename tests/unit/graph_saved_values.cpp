@@ -140,6 +140,25 @@ output %4
   EXPECT_NE(print(c).find("limit 0 bytes: not reached"), std::string::npos) << print(c);
 }
 
+TEST(SavedValues, FormulasRunInTheBackwardAlsoBehindAViewWithoutARow) {
+  declare_op("aten::detach(Tensor(a) self) -> Tensor(a)");
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = argument "tangent"
+%2 : f32[1024, 1024] = aten::sin(%0)
+%3 : f32[1024, 1024] = aten::cos(%0)
+%4 : f32[1024, 1024] = aten::detach(%3)
+%5 : f32[1024, 1024] = aten::mul.Tensor(%1, %4)
+output %2
+output %5
+)",
+                        1, 1);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(ids(c.saved), Ids{0});
+  EXPECT_EQ(results(c.moved), Ids{3});
+  EXPECT_EQ(c.eager_bytes, 0);
+}
+
 TEST(SavedValues, LibraryCallsAreComputedAgainOnlyForALimit) {
   const Joint j = joint(R"(
 input %0 : f32[1024, 1024] = argument "x"
