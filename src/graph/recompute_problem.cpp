@@ -8,6 +8,8 @@
 namespace vesta::graph {
 namespace {
 
+constexpr double kMostCost = 1e16;  // half a minute on a GPU: sums of costs stay far from overflow
+
 bool draws(const Node& n) {
   if (!n.op->has(kRandom)) return false;
   // Attention draws only for its dropout.
@@ -222,7 +224,7 @@ class Maker {
         if (in_memory_[static_cast<size_t>(s)]) bytes += 2 * size;
         if (item.node->op->family() == Family::Indexed) bytes += size;
       }
-      item.cost = 1 + static_cast<int64_t>(std::ceil(bytes * kUnits));
+      item.cost = 1 + static_cast<int64_t>(std::ceil(std::min(bytes * kUnits, kMostCost)));
     }
   }
 

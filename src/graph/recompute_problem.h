@@ -8,7 +8,7 @@ namespace vesta::graph {
 
 // Costs are times, as a count of the bytes that memory loads in that time, in units of 1 / kUnits byte. Rounded up, so
 // that computing again is never more than it seems.
-inline constexpr int64_t kUnits = 1 << 16;
+inline constexpr int64_t kUnits = 1 << 10;
 
 struct RecomputeProblem {
   // Memory of a forward value and of its views.
