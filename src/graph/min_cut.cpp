@@ -33,11 +33,15 @@ bool MinCut::find_levels(int source, int sink) {
   return level_[static_cast<size_t>(sink)] >= 0;
 }
 
-// Along one path through rising levels, found without recursion: graphs are long. 0: no path is left.
-int64_t MinCut::push_one_path(int source, int sink) {
+// Along all paths through rising levels, found without recursion: graphs are long.
+void MinCut::push_all_paths(int source, int sink) {
+  current_ = first_;
   path_.clear();
-  int at = source;
-  while (at != sink) {
+  for (int at = source;;) {
+    if (at == sink) {
+      at = push_path();
+      continue;
+    }
     int& e = current_[static_cast<size_t>(at)];
     while (e >= 0) {
       const Edge& edge = edges_[static_cast<size_t>(e)];
@@ -49,29 +53,34 @@ int64_t MinCut::push_one_path(int source, int sink) {
       at = edges_[static_cast<size_t>(e)].to;
       continue;
     }
-    if (path_.empty()) return 0;
+    if (path_.empty()) return;
     // Nothing leads on from here: one step back, past the edge that led here.
     const int back = path_.back();
     path_.pop_back();
     at = edges_[static_cast<size_t>(back ^ 1)].to;
     current_[static_cast<size_t>(at)] = edges_[static_cast<size_t>(back)].next;
   }
+}
+
+// As much as the path carries. Keeps the part of it before the first edge that is full, and returns where that ends.
+int MinCut::push_path() {
   int64_t amount = kInfinite;
   for (const int e : path_) amount = std::min(amount, edges_[static_cast<size_t>(e)].capacity);
-  VESTA_CHECK(amount < kInfinite / 2, "every cut is infinite");
-  for (const int e : path_) {
-    edges_[static_cast<size_t>(e)].capacity -= amount;
-    edges_[static_cast<size_t>(e ^ 1)].capacity += amount;
+  VESTA_CHECK(amount < kInfinite / 2, "a network has only infinite cuts");
+  size_t full = path_.size();
+  for (size_t i = path_.size(); i-- > 0;) {
+    const auto e = static_cast<size_t>(path_[i]);
+    edges_[e].capacity -= amount;
+    edges_[e ^ 1].capacity += amount;
+    if (edges_[e].capacity == 0) full = i;
   }
-  return amount;
+  const int from = edges_[static_cast<size_t>(path_[full] ^ 1)].to;
+  path_.resize(full);
+  return from;
 }
 
 std::vector<char> MinCut::source_side(int source, int sink) {
-  while (find_levels(source, sink)) {
-    current_ = first_;
-    while (push_one_path(source, sink) > 0) {
-    }
-  }
+  while (find_levels(source, sink)) push_all_paths(source, sink);
   std::vector<char> out(level_.size());
   for (size_t v = 0; v < out.size(); ++v) out[v] = level_[v] >= 0;
   return out;

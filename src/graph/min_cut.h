@@ -27,7 +27,8 @@ class MinCut {
     int64_t capacity;  // that is left
   };
   bool find_levels(int source, int sink);
-  int64_t push_one_path(int source, int sink);
+  void push_all_paths(int source, int sink);
+  int push_path();
   std::vector<int> first_, level_, current_, path_;
   std::vector<Edge> edges_;  // an edge and its reverse are neighbours: i and i ^ 1
 };

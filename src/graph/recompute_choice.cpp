@@ -11,8 +11,8 @@ using Item = RecomputeProblem::Item;
 using Storage = RecomputeProblem::Storage;
 
 constexpr int kMostHalvings = 24;           // of the weight of time against bytes
-constexpr int kMostCuts = 8;                // to shorten chains, each
-constexpr int64_t kMostVisits = 4'000'000;  // of items, while single changes are tried
+constexpr int kMostCuts = 8;                // after the first, to shorten chains
+constexpr int64_t kMostVisits = 2'000'000;  // of items and storages, while changes are tried
 
 struct Solution {
   RecomputeChoice choice;
@@ -186,7 +186,7 @@ class Solver {
         Solution s = mixed(before, found, middle, first_part);
         if (fits(s)) {
           high = middle;
-          if (s.outcome.time < best.outcome.time) best = std::move(s);
+          if (s.outcome.time < best.outcome.time && !too_long(s)) best = std::move(s);
         } else {
           low = middle;
         }

@@ -138,21 +138,38 @@ class Maker {
     in_memory_.resize(out_.storages.size());
   }
 
+  // Those that a gradient or a mutation needs.
+  std::vector<const Node*> backward_nodes() {
+    std::vector<char> wanted(g_.value_count());
+    for (size_t i = first_gradient_; i < g_.outputs.size(); ++i)
+      if (g_.outputs[i].value) wanted[g_.outputs[i].value->id] = true;
+    for (const Mutation& m : g_.mutations) wanted[m.value->id] = true;
+    std::vector<const Node*> out;
+    for (const Node* n = g_.last(); n; n = n->prev) {
+      const auto has = [&](const std::vector<char>& list) {
+        return std::ranges::any_of(n->results, [&](const Value* v) { return v && list[v->id]; });
+      };
+      if (!has(backward_)) continue;
+      if (!n->raises && !draws(*n) && !is_unknown(*n) && !has(wanted)) continue;
+      out.push_back(n);
+      n->for_each_input([&](const Value* v) { wanted[v->id] = true; });
+    }
+    return out;
+  }
+
   void mark_required() {
-    g_.for_each_node([&](const Node* n) {
-      if (n->results.empty() || std::ranges::none_of(n->results, [&](const Value* v) { return v && is_backward(v); }))
-        return;
+    for (const Node* n : backward_nodes()) {
       bool reads_forward = false;
       n->for_each_input([&](const Value* v) {
         if (is_backward(v)) return;
         storage(v).required = true;
         reads_forward = true;
       });
-      if (!reads_forward || viewed(*n) || work_of(*n).fuses) return;
+      if (!reads_forward || viewed(*n) || work_of(*n).fuses) continue;
       n->for_each_input([&](const Value* v) {
         if (!is_backward(v)) in_memory_[static_cast<size_t>(storage_of_[v->id])] = true;
       });
-    });
+    }
     for (size_t i = first_gradient_; i < g_.outputs.size(); ++i) {
       const Value* const v = g_.outputs[i].value;
       if (v && !is_backward(v)) storage(v).required = true;

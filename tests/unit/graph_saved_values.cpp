@@ -251,6 +251,24 @@ output %5
   EXPECT_TRUE(c.kept.empty());
 }
 
+TEST(SavedValues, WhatNoGradientNeedsIsNotSavedFor) {
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = argument "tangent"
+%2 : f32[1024, 1024] = aten::sin(%0)
+%3 : f32[1024, 1024] = aten::sin(%2)
+%4 : f32[1024, 1024] = aten::mul.Tensor(%1, %2)
+%5 : f32[1024, 1024] = aten::mul.Tensor(%4, %4)
+%6 : f32[1024, 1024] = aten::neg(%1)
+output %3
+output %6
+)",
+                        1, 1);
+  const SavedValues c = choose(j);
+  EXPECT_TRUE(c.saved.empty());
+  EXPECT_EQ(c.eager_bytes, 0);
+}
+
 TEST(SavedValues, SizesCountByTheirHints) {
   const SavedValues c = choose(joint(R"(
 symbol s0 = 96, at least 2
