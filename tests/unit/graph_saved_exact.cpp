@@ -248,8 +248,7 @@ Exact::Cost cost_of(const Exact& exact, const Joint& j, const SavedValues& chose
 }
 
 TEST(SavedValuesExact, CostAtMostATenthMoreThanTheOptimum) {
-  int below_eager = 0, limits = 0, above = 0;
-  double worst = 1, worst_limited = 1, sum_limited = 0;
+  int below_eager = 0, limits = 0;
   for (uint32_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const Joint j = RandomJoint(seed).run();
@@ -265,7 +264,6 @@ TEST(SavedValuesExact, CostAtMostATenthMoreThanTheOptimum) {
     EXPECT_LE(chosen.bytes, chosen.eager_bytes);
     EXPECT_LE(chosen.load_us + chosen.recompute_us, chosen.eager_us * 1.000001);
     EXPECT_LE(cost.time, 1.1 * optimum->time + 1);
-    if (optimum->time > 0) worst = std::max(worst, cost.time / optimum->time);
     below_eager += chosen.bytes < chosen.eager_bytes;
     for (const Node* n : chosen.recomputed) EXPECT_FALSE(exact.is_random(*n) || exact.is_library(*n)) << n->op->name;
     for (const Node* n : nodes_of_backward(j, chosen.saved)) EXPECT_FALSE(exact.is_random(*n)) << n->op->name;
@@ -279,20 +277,12 @@ TEST(SavedValuesExact, CostAtMostATenthMoreThanTheOptimum) {
       EXPECT_EQ(limited.reached(), best.has_value());
       if (!best || chosen.bytes <= *limited.limit) continue;
       ++limits;
-      const double ratio = best->time > 0 ? c.time / best->time : 1;
-      above += ratio > 1.1;
-      sum_limited += ratio;
-      worst_limited = std::max(worst_limited, ratio);
+      EXPECT_LE(c.time, 1.1 * best->time + 1);
     }
   }
   // The graphs are such that there is something to choose.
   EXPECT_GT(below_eager, 100);
   EXPECT_GT(limits, 400);
-  // With a limit the choice is a search.
-  EXPECT_LE(sum_limited / limits, 1.005);
-  EXPECT_LE(above, limits / 100);
-  RecordProperty("worst", fmt::format("{:.4f}", worst));
-  RecordProperty("worst_with_limit", fmt::format("{:.4f} of {}", worst_limited, limits));
 }
 
 TEST(SavedValuesExact, ALargeGraphTakesMilliseconds) {
