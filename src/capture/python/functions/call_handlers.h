@@ -55,6 +55,14 @@ Result request_break(Trace& t, const Call& c);
 Result as_compiled(Trace& t, const Call& c);
 Result compiled_by_torch(Trace& t, const Call& c);
 Result hidden_from_dynamo(Trace& t, const Call& c);
+// profiler_ranges.cpp
+Result enter_range(Trace& t, const Call& c);
+Result exit_range(Trace& t, const Call& c);
+// optimizer_values.cpp
+Result optimizer_value(Trace& t, const Call& c);
+Result tensor_item(Trace& t, const Call& c);
+Result larger(Trace& t, const Call& c);
+Result smaller(Trace& t, const Call& c);
 // higher_order.cpp
 Result call_higher_order(Trace& t, const Call& c);
 

@@ -89,13 +89,9 @@ bool relays_is_compiling(std::string_view module) {
 
 bool computes_otherwise_compiled(std::string_view module) {
   // Told no, these would read tensors' values, look into closures or refuse; their results are the same either way.
-  constexpr std::string_view kSame[] = {"torch.optim",
-                                        "torch.autograd",
-                                        "torch._functorch",
-                                        "torch._higher_order_ops",
-                                        "torch.nn.attention.flex_attention",
-                                        "torch._dynamo",
-                                        "torch.testing"};
+  constexpr std::string_view kSame[] = {"torch.autograd",          "torch._functorch",
+                                        "torch._higher_order_ops", "torch.nn.attention.flex_attention",
+                                        "torch._dynamo",           "torch.testing"};
   constexpr std::string_view kTorch[] = {"torch"};
   return is_of(module, kTorch) && !is_of(module, kSame);
 }

@@ -35,6 +35,7 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "TensorBase", "has_names", Effect::Tensors, until_torch(11)},
     {"torch._C._nested", "", "nested_tensor", Effect::Tensors},
 
+    {"torch._C", "TensorBase", "item", Callable(Effect::Tensors, handlers::tensor_item).and_passable()},
     {"torch._C", "TensorBase", "new", {Effect::Reads, handlers::tensor_new}},
     {"torch._C", "TensorBase", "new_tensor", {Effect::Reads, handlers::new_tensor}},
     {"torch._C", "TensorBase",

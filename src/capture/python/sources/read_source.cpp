@@ -7,6 +7,16 @@
 
 namespace vesta::capture {
 
+namespace {
+
+PyObject* gradient_of(PyObject* tensor) {
+  const Object x = Object::take(PyObject_GetAttr(tensor, "grad"_name));
+  if (!x) PyErr_Clear();
+  return x.get();  // the tensor holds it
+}
+
+}  // namespace
+
 Roots roots_of(Frame* f) { return {slots(f), function_of(f), globals_of(f), builtins_of(f)}; }
 
 PyObject* read_source(const Source& s, const Roots& roots, PyObject* parent, PyObject* other, Object* computed) {
@@ -57,6 +67,7 @@ PyObject* read_source(const Source& s, const Roots& roots, PyObject* parent, PyO
                                                                   : "keywords";
       return attribute_of(parent, name).get();  // the parent holds it
     }
+    case SourceKind::Gradient: return gradient_of(parent);
     case SourceKind::Referent: return PyWeakref_CheckRef(parent) ? PyWeakref_GetObject(parent) : nullptr;
     case SourceKind::Flag: {
       const Object x = Object::take(PyObject_CallNoArgs(parent));

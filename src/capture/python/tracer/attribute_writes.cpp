@@ -55,6 +55,10 @@ int ObjectModel::set_plain_attr(PyObject* owner, PyObject* name, PyObject* value
 
 int ObjectModel::set_tensor_attr(PyObject* owner, PyObject* name, PyObject* value) {
   PyTypeObject* type = Py_TYPE(owner);
+  if (named(name, "grad") && known_callable(_PyType_Lookup(type, name)).effect == Effect::Refused) {
+    t_.guards.add_class(type, name);
+    return t_.gradients.set(owner, value);
+  }
   // A tensor of a subclass that the trace made is rebuilt with its attributes. Those of a fake tensor would be lost.
   const bool is_new =
       is_traced(owner) && !is_base_tensor(owner) && t_.sources.find(owner) < 0 && !t_.tensors.real_of(owner);

@@ -17,6 +17,7 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
   if (attribute) {
     const Callable known = known_callable(attribute.get());
+    if (known.effect == Effect::Refused && named(name, "grad")) return t_.gradients.get(owner, known);
     if (known.effect == Effect::Refused)
       return t_.graph_break(known.refusal, "Tensor." + std::string(PyUnicode_AsUTF8(name)), known.reason);
     if (PyFunction_Check(attribute.get()) || is_python_class(kind)) t_.tracker.note_constant(attribute.get());
