@@ -69,8 +69,8 @@ def state_tensors(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
 class Pair:
     """An optimizer twice, and a float64 copy. ``step`` is the compiled one; each step starts from eager's numbers.
 
-    ``within``: the type in which the optimizer computes its updates, if there is no float64 of them; they may then differ
-    by two of its roundings.
+    ``within``: the type in which the optimizer computes its updates, if there is no float64 of them; they may then
+    differ by two of its roundings.
     """
 
     def __init__(
@@ -146,9 +146,9 @@ class Row:
     def __str__(self) -> str:
         breaks = ", ".join(self.breaks) or "none"
         return (
-            f"{self.name:13} {self.count:4} tensors, foreach {self.foreach!s:5}: eager {self.eager_us:8.1f} us, compiled "
-            f"{self.compiled_us:8.1f} us ({self.ratio:5.2f}x), {self.graphs} graphs, {self.recompiles} recompiles, "
-            f"breaks: {breaks}"
+            f"{self.name:13} {self.count:4} tensors, foreach {self.foreach!s:5}: eager {self.eager_us:8.1f} us, "
+            f"compiled {self.compiled_us:8.1f} us ({self.ratio:5.2f}x), {self.graphs} graphs, "
+            f"{self.recompiles} recompiles, breaks: {breaks}"
         )
 
 

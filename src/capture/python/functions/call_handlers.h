@@ -43,6 +43,7 @@ Result tensor_from_data(Trace& t, const Call& c);
 // torch_functions.cpp
 Result torch_setting(Trace& t, const Call& c);
 Result autograd_apply(Trace& t, const Call& c);
+Result require_grad(Trace& t, const Call& c);
 // numpy_calls.cpp
 Result numpy_function(Trace& t, const Call& c);
 

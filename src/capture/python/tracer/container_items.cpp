@@ -162,10 +162,14 @@ Py_ssize_t ContainerItems::length(PyObject* x) {
 
 // ---- iteration
 
-PyObject* ContainerItems::get_iter(PyObject* x) {
+bool ContainerItems::may_iterate(PyObject* x) {
   // The iterator of a list reads its items, and nothing of what they hold.
-  const bool is_flat = PyList_CheckExact(x) || PyTuple_CheckExact(x);
-  if (is_flat ? t_.ended() || !t_.containers.track_contents(x, 1) : !t_.tracker.operand(x)) return nullptr;
+  if (PyList_CheckExact(x) || PyTuple_CheckExact(x)) return !t_.ended() && t_.containers.track_contents(x, 1);
+  return t_.tracker.operand(x);
+}
+
+PyObject* ContainerItems::get_iter(PyObject* x) {
+  if (!may_iterate(x)) return nullptr;
   t_.guards.add_class(Py_TYPE(x), "__iter__"_name);
   PyObject* iterator = t_.python.get_iter(x);
   return PyIter_Check(x) && t_.sources.find(x) >= 0 ? iterator : t_.tracker.finish_call(iterator);
@@ -199,7 +203,7 @@ int ContainerItems::unpack(PyObject* x, int before, int after, PyObject** out) {
     }
     return 0;
   }
-  if (!t_.tracker.operand(x)) return -1;
+  if (!may_iterate(x)) return -1;
   if (t_.tracker.finish_status(Unpacking(*this).unpack(x, before, after, out)) < 0) return -1;
   const int n = before + (after < 0 ? 0 : 1 + after);
   for (int i = 0; i < n; ++i) out[i] = t_.tensors.wrap(out[i]);

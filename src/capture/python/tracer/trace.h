@@ -19,7 +19,6 @@
 #include "capture/python/tracer/equality_model.h"
 #include "capture/python/tracer/fake_tensors.h"
 #include "capture/python/tracer/function_model.h"
-#include "capture/python/tracer/gradient_model.h"
 #include "capture/python/tracer/guard_recorder.h"
 #include "capture/python/tracer/made_objects.h"
 #include "capture/python/tracer/number_model.h"
@@ -51,7 +50,6 @@ class Trace {
   ContainerModel containers{*this};
   ContainerItems items{*this};
   ObjectModel objects{*this};
-  GradientModel gradients{*this};
   EqualityModel equality{*this};
   FunctionModel functions{*this};
   MadeObjects made{*this};

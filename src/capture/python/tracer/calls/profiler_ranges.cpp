@@ -14,7 +14,7 @@ std::optional<bool> has_begun(Trace& t, const Call& c) {
   return record.get() != Py_None;
 }
 
-// What __exit__ asks: False leaves the range to somebody else, here to nobody.
+// What __exit__ asks: False means that it ends nothing.
 Result set_ends_at_exit(Trace& t, const Call& c, PyObject* value, PyObject* result) {
   if (t.objects.set_attr(c.args[0], "run_callbacks_on_exit"_name, value) < 0) return nullptr;
   return Py_NewRef(result);
