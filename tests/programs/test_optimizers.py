@@ -177,6 +177,30 @@ def test_a_number_that_changes_is_an_operand(scaled: Callable[..., Any]) -> None
     assert len(explanation.recompiles) == 1
 
 
+def test_an_update_with_a_break_runs_as_a_whole() -> None:
+    """No part of the function is a graph: its parts are small, and there may be hundreds."""
+    step = vesta.compile(OPTIMIZERS["RAdam"](parameters(3)).step, options={"only_if_faster": False})
+    for _ in range(3):
+        step()
+    functions = {graph.where.function for graph in vesta.explain(step).explanation.graphs}
+    assert not any("tensor_radam" in f for f in functions), functions
+
+
+def test_a_closure_of_an_optimizer_that_breaks_is_compiled() -> None:
+    p = torch.nn.Parameter(torch.ones(64))
+    optimizer = torch.optim.RAdam([p], lr=0.1)
+
+    def closure() -> torch.Tensor:
+        p.grad = torch.ones(64)
+        return ((p.detach() * 2 + 1).sin() * 3).cos().sum()
+
+    step = vesta.compile(lambda: optimizer.step(closure), options={"only_if_faster": False})
+    for _ in range(3):
+        step()
+    explanation = vesta.explain(step).explanation
+    assert any("aten::sin" in graph.ops for graph in explanation.graphs), [graph.ops for graph in explanation.graphs]
+
+
 def test_fused_runs_eager() -> None:
     eager, compiled = parameters(3), parameters(3)
     plain, fused = (torch.optim.AdamW(p, lr=0.01, fused=True) for p in (eager, compiled))
