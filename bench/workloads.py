@@ -132,6 +132,29 @@ def tiny_built() -> Built:
     return tiny, (torch.randn(8, 8), torch.randn(8, 8))
 
 
+def optimizer_step(make: Callable[..., torch.optim.Optimizer]) -> Callable[[], Built]:
+    """A step over 150 tensors of 25 million parameters."""
+
+    def build() -> Built:
+        generator = torch.Generator().manual_seed(0)
+        parameters = []
+        for sizes in [(576, 576), (576,), (288, 576)] * 50:
+            p = torch.nn.Parameter(torch.randn(sizes, generator=generator) * 0.02)
+            p.grad = torch.randn(sizes, generator=generator)
+            parameters.append(p)
+        return make(parameters).step, ()
+
+    return build
+
+
+def adamw(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=1e-3)
+
+
+def sgd(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+
 MODELS: dict[str, Model] = {
     "llama": Model(llama, "Llama, 8 layers, 512 wide, 128 tokens", 1.25),
     "minilm": Model(minilm, "MiniLM: BERT, 6 layers, 384 wide, 128 tokens", 1.3),
@@ -144,6 +167,8 @@ MODELS: dict[str, Model] = {
     "convnext": Model(vision("convnext_tiny"), "convnext_tiny, 224x224", 1.0),
     "chain": Model(chain_built, "gelu, LayerNorm, softmax * sigmoid, 4096x1024", 6.0),
     "tiny": Model(tiny_built, "relu(x*y+1).sin(), 8x8", 1.0),
+    "adamw": Model(optimizer_step(adamw), "AdamW step, 150 tensors, 25 M parameters", 1.3),
+    "sgd": Model(optimizer_step(sgd), "SGD step with momentum, 150 tensors, 25 M parameters", 1.3),
 }
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------

@@ -122,7 +122,8 @@ def module_that_asks(name):
         ("torch.nn.modules.made_up", False),
         ("torch.distributed.made_up", False),
         ("torch.made_up", False),
-        ("torch.optim.made_up", True),  # told no, it would read the numbers of its tensors
+        ("torch.optim.made_up", False),
+        ("torch.autograd.made_up", True),
         ("torch_made_up", True),
         ("transformers_made_up.torch.nn", True),
     ],

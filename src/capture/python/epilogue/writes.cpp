@@ -38,6 +38,12 @@ bool WriteDescriber::describe(const UndoLog::Entry& e) {
   if (source < 0) return true;  // made in the trace: its reconstruction, if there is one, says what it holds
   const int target = objects_.value(x);
   if (target < 0) return false;
+  if (e.offset == UndoLog::kGradient) {
+    const Object now = Object::take(PyObject_GetAttr(x, "grad"_name));
+    const int v = now ? objects_.value(now.get()) : -1;
+    add({Write::Gradient, target, -1, v}, objects_.trace.sources.text(source, code_) + ".grad");
+    return v >= 0;
+  }
   if (e.offset < 0 && PyDict_Check(x)) return dict(target, e);
   if (e.offset < 0 && !PyCell_Check(x)) return items(target, e);
   const bool slot = e.offset >= 0;
@@ -124,6 +130,7 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
     case Write::ListAssign: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
     case Write::SetAssign: return assign_set(target, items.get());
     case Write::Cell: return PyCell_Set(target, value) == 0;
+    case Write::Gradient: return PyObject_SetAttr(target, "grad"_name, value) == 0;
     case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
     case Write::Member: {
       Py_XSETREF(member_at(target, e.offset), Py_XNewRef(value));

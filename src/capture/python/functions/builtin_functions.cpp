@@ -7,7 +7,9 @@ namespace {
 
 constexpr FunctionRow kFunctions[] = {
     {"builtins", "", "all any ascii bin callable chr format hex issubclass oct ord repr sorted", Effect::Reads},
-    {"builtins", "", "divmod max min pow sum", Effect::ReadsNumbers},
+    {"builtins", "", "divmod pow sum", Effect::ReadsNumbers},
+    {"builtins", "", "max", Callable(Effect::ReadsNumbers, handlers::larger).and_passable()},
+    {"builtins", "", "min", Callable(Effect::ReadsNumbers, handlers::smaller).and_passable()},
     {"builtins", "", "abs", Callable(Effect::ReadsNumbers).on_numbers()},
     {"builtins", "", "round", Callable(Effect::Reads).on_numbers()},
     {"builtins", "", "getattr", {Effect::Reads, handlers::get_attribute}},

@@ -43,6 +43,7 @@ Result tensor_from_data(Trace& t, const Call& c);
 // torch_functions.cpp
 Result torch_setting(Trace& t, const Call& c);
 Result autograd_apply(Trace& t, const Call& c);
+Result require_grad(Trace& t, const Call& c);
 // numpy_calls.cpp
 Result numpy_function(Trace& t, const Call& c);
 
@@ -55,6 +56,14 @@ Result request_break(Trace& t, const Call& c);
 Result as_compiled(Trace& t, const Call& c);
 Result compiled_by_torch(Trace& t, const Call& c);
 Result hidden_from_dynamo(Trace& t, const Call& c);
+// profiler_ranges.cpp
+Result enter_range(Trace& t, const Call& c);
+Result exit_range(Trace& t, const Call& c);
+// optimizer_values.cpp
+Result optimizer_value(Trace& t, const Call& c);
+Result tensor_item(Trace& t, const Call& c);
+Result larger(Trace& t, const Call& c);
+Result smaller(Trace& t, const Call& c);
 // higher_order.cpp
 Result call_higher_order(Trace& t, const Call& c);
 

@@ -81,6 +81,12 @@ bool enters_compiler(PyCodeObject* code) {
   return is_in(path, kTracers) || is_code_of_compiler(code);
 }
 
+bool updates_parameters(PyCodeObject* code) {
+  if (!file_in_torch(code).starts_with("optim/") || (code->co_flags & CO_VARARGS) || code->co_argcount == 0)
+    return false;
+  return utf8_of(PyTuple_GET_ITEM(code->co_localsplusnames, 0)) != "self";
+}
+
 bool relays_is_compiling(std::string_view module) {
   constexpr std::string_view kRelays[] = {"torch._utils", "torch.compiler", "torch._dynamo.external_utils",
                                           "vesta.eager"};
@@ -89,13 +95,9 @@ bool relays_is_compiling(std::string_view module) {
 
 bool computes_otherwise_compiled(std::string_view module) {
   // Told no, these would read tensors' values, look into closures or refuse; their results are the same either way.
-  constexpr std::string_view kSame[] = {"torch.optim",
-                                        "torch.autograd",
-                                        "torch._functorch",
-                                        "torch._higher_order_ops",
-                                        "torch.nn.attention.flex_attention",
-                                        "torch._dynamo",
-                                        "torch.testing"};
+  constexpr std::string_view kSame[] = {"torch.autograd",          "torch._functorch",
+                                        "torch._higher_order_ops", "torch.nn.attention.flex_attention",
+                                        "torch._dynamo",           "torch.testing"};
   constexpr std::string_view kTorch[] = {"torch"};
   return is_of(module, kTorch) && !is_of(module, kSame);
 }

@@ -14,6 +14,11 @@ bool is_code_of_compiler(PyCodeObject* code);
 // runs without ours. (A trace may go through some of it.)
 bool enters_compiler(PyCodeObject* code);
 
+// A function of torch.optim that updates lists of tensors (torch.optim.adam.adam). After a graph break in it all of it
+// runs without a hook: its parts between breaks, a few operators each, cost more than they save. Methods of optimizers
+// are none of these, because they call closures of the program.
+bool updates_parameters(PyCodeObject* code);
+
 // The module only relays the question whether it is compiled: its caller asks.
 bool relays_is_compiling(std::string_view module);
 // torch's own code whose result may depend on the answer: it is told no.

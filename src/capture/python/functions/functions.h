@@ -65,6 +65,12 @@ struct Callable {
     c.passable = true;
     return c;
   }
+  // What the handler does not cover is refused, or done, as the row says.
+  constexpr Callable handled_by(CallHandler h) const {
+    Callable c = *this;
+    c.handler = h;
+    return c;
+  }
   constexpr Callable comparing(Compares what) const {
     Callable c = *this;
     c.compares = what;

@@ -24,6 +24,7 @@ bool has_fields_of_program(PyObject* x) {
 }
 
 bool is_of_program(PyObject* x, PyObject* f) {
+  if (Py_TYPE(f) == &PyMethodDescr_Type) return false;  // written in C
   if (!PyFunction_Check(f)) return true;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
   if (is_standard_library(code) || is_installed_package(code)) return false;

@@ -31,8 +31,9 @@ constexpr Row kRows[] = {
     {"torch._compile", "_disable_dynamo.<locals>.inner", handlers::hidden_from_dynamo},
     {"torch._ops", "HigherOrderOperator.__call__", handlers::call_higher_order},
     {"torch.autograd.profiler", "record_function.__init__", nullptr, true},
-    {"torch.autograd.profiler", "record_function.__enter__", nullptr, true},
-    {"torch.autograd.profiler", "record_function.__exit__", nullptr, true},
+    {"torch.autograd.profiler", "record_function.__enter__", handlers::enter_range, true},
+    {"torch.autograd.profiler", "record_function.__exit__", handlers::exit_range, true},
+    {"torch.optim.optimizer", "_get_value", handlers::optimizer_value},
 };
 
 PyCodeObject* code_of_function(PyObject* f) {

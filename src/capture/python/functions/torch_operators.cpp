@@ -35,6 +35,8 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "TensorBase", "has_names", Effect::Tensors, until_torch(11)},
     {"torch._C._nested", "", "nested_tensor", Effect::Tensors},
 
+    {"torch._C", "TensorBase", "item", Callable(Effect::Tensors, handlers::tensor_item).and_passable()},
+    {"torch._C", "TensorBase", "requires_grad_", refused(kReadsMemory).handled_by(handlers::require_grad)},
     {"torch._C", "TensorBase", "new", {Effect::Reads, handlers::tensor_new}},
     {"torch._C", "TensorBase", "new_tensor", {Effect::Reads, handlers::new_tensor}},
     {"torch._C", "TensorBase",
@@ -55,7 +57,7 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "TensorBase",
      "_backward_hooks _fix_weakref _make_subclass _make_wrapper_subclass _post_accumulate_grad_hooks "
      "_rev_view_func_unsafe _view_func _view_func_unsafe apply_ data_ptr map2_ map_ numpy pin_memory "
-     "requires_grad_ resize_as_sparse_ retain_grad set_ tolist untyped_storage",
+     "resize_as_sparse_ retain_grad set_ tolist untyped_storage",
      refused(kReadsMemory)},
     {"torch._C", "TensorBase", "const_data_ptr", refused(kReadsMemory), since_torch(13)},
     {"torch._C", "TensorBase",

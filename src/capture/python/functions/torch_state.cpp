@@ -35,6 +35,7 @@ constexpr FunctionRow kFunctions[] = {
      "_get_deterministic_algorithms _get_deterministic_algorithms_warn_only "
      "_get_deterministic_fill_uninitialized_memory",
      Effect::Torch},
+    {"torch._C", "", "_group_tensors_by_device_and_dtype", Effect::Tensors},
     // Facts about the build, the machine, an operator or a tensor.
     {"torch._C", "",
      "_accelerator_getAccelerator _dispatch_has_kernel_for_dispatch_key _get_accelerator _get_max_operator_version "

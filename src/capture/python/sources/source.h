@@ -33,6 +33,7 @@ enum class SourceKind : uint8_t {
   PartialFunction,  // func, args and keywords of a functools.partial
   PartialArguments,
   PartialKeywords,
+  Gradient,      // .grad of the parent, a leaf tensor of the class `key`, which is plain data
   Referent,      // of the parent, a weakref.ref; None if it is gone
   Flag,          // the result, True or False, of the parent, a C function without arguments
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context

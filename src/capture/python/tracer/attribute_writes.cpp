@@ -6,6 +6,7 @@
 #include "capture/python/functions/functions.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
+#include "capture/python/tracer/leaf_gradients.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/classes.h"
 
@@ -55,6 +56,10 @@ int ObjectModel::set_plain_attr(PyObject* owner, PyObject* name, PyObject* value
 
 int ObjectModel::set_tensor_attr(PyObject* owner, PyObject* name, PyObject* value) {
   PyTypeObject* type = Py_TYPE(owner);
+  if (named(name, "grad") && known_callable(_PyType_Lookup(type, name)).effect == Effect::Refused) {
+    t_.guards.add_class(type, name);
+    return set_gradient(t_, owner, value);
+  }
   // A tensor of a subclass that the trace made is rebuilt with its attributes. Those of a fake tensor would be lost.
   const bool is_new =
       is_traced(owner) && !is_base_tensor(owner) && t_.sources.find(owner) < 0 && !t_.tensors.real_of(owner);

@@ -35,6 +35,14 @@ class Unpacking final : public Operations {
 
 Object ContainerItems::plain_key(PyObject* container, PyObject* key) {
   if (!PyDict_Check(container)) return Object::share(key);
+  if (is_tensor(key)) {
+    // A tensor is a key by its identity, which an argument changes from call to call.
+    PyObject* real = t_.tensors.held_by_program(key);
+    const int source = is_traced(real) ? -1 : t_.sources.find(real);
+    if (source < 0 || t_.sources[source].kind == SourceKind::Local) return Object::share(key);
+    t_.guards.add_identity(real);
+    return Object::share(real);
+  }
   if (!t_.equality.guard_key(key)) return {};
   return is_scalar(key) ? Object::share(key) : Object::take(t_.numbers.plain(key));
 }
@@ -154,8 +162,14 @@ Py_ssize_t ContainerItems::length(PyObject* x) {
 
 // ---- iteration
 
+bool ContainerItems::may_iterate(PyObject* x) {
+  // The iterator of a list reads its items, and nothing of what they hold.
+  if (PyList_CheckExact(x) || PyTuple_CheckExact(x)) return !t_.ended() && t_.containers.track_contents(x, 1);
+  return t_.tracker.operand(x);
+}
+
 PyObject* ContainerItems::get_iter(PyObject* x) {
-  if (!t_.tracker.operand(x)) return nullptr;
+  if (!may_iterate(x)) return nullptr;
   t_.guards.add_class(Py_TYPE(x), "__iter__"_name);
   PyObject* iterator = t_.python.get_iter(x);
   return PyIter_Check(x) && t_.sources.find(x) >= 0 ? iterator : t_.tracker.finish_call(iterator);
@@ -189,7 +203,7 @@ int ContainerItems::unpack(PyObject* x, int before, int after, PyObject** out) {
     }
     return 0;
   }
-  if (!t_.tracker.operand(x)) return -1;
+  if (!may_iterate(x)) return -1;
   if (t_.tracker.finish_status(Unpacking(*this).unpack(x, before, after, out)) < 0) return -1;
   const int n = before + (after < 0 ? 0 : 1 + after);
   for (int i = 0; i < n; ++i) out[i] = t_.tensors.wrap(out[i]);

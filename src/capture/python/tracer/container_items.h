@@ -18,6 +18,8 @@ class ContainerItems {
   int set(PyObject* container, PyObject* key, PyObject* value);
   int contains(PyObject* container, PyObject* x);
   Py_ssize_t length(PyObject* x);
+  // False (the trace has ended, or an error is set): x is not known well enough to be iterated over by C code.
+  bool may_iterate(PyObject* x);
   PyObject* get_iter(PyObject* x);
   PyObject* next(PyObject* iterator);
   // False (the trace has ended): advancing the iterator would be seen after the trace.

@@ -60,6 +60,14 @@ PyObject* dropped(Frame* f, int opcode, int oparg) {
   }
 }
 
+// A local variable of the segment's frame holds what another variable or the stack drops.
+bool is_held_by_root(const Trace& t, PyObject* x, int source, bool from_slot) {
+  if (from_slot || source < 0 || t.sources[source].kind != SourceKind::Local) return false;
+  const int index = t.sources[source].index;
+  PyObject* held = index < code_of(t.root)->co_nlocalsplus ? slot(t.root, index) : nullptr;
+  return held && t.tensors.held_by_program(held) == x;
+}
+
 }  // namespace
 
 void check_dropped_references(Trace& t, Frame* f, int position) {
@@ -71,7 +79,9 @@ void check_dropped_references(Trace& t, Frame* f, int position) {
     const int source = t.sources.find(x);
     const bool from_slot =
         f == t.root && (opcode == STORE_FAST || opcode == DELETE_FAST) && t.variables.is_entry_value(oparg);
-    if ((from_slot || (source >= 0 && t.sources[source].kind == SourceKind::Local)) && is_observed(x))
+    const bool is_argument = source >= 0 && t.sources[source].kind == SourceKind::Local;
+    if ((from_slot || is_argument) && !is_held_by_root(t, x, source, f == t.root && opcode != POP_TOP) &&
+        is_observed(x))
       t.graph_break(Break::LastReference, Py_TYPE(x)->tp_name);
   }
   if (opcode == RAISE_VARARGS && oparg > 0) {

@@ -27,6 +27,14 @@ bool takes_tensor_for_number(PyObject* callable) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+// A 0-d tensor of floats: an operation with a number gives its type, in which it takes the number.
+bool is_float_scalar(PyObject* t) {
+  const Object is_float =
+      Object::take(sizes_of(t).empty() ? PyObject_CallMethod(t, "is_floating_point", nullptr) : nullptr);
+  const Object on_cpu = Object::take(is_float.get() == Py_True ? PyObject_GetAttr(t, "is_cpu"_name) : nullptr);
+  return on_cpu.get() == Py_True;
+}
+
 bool is_class_of_numbers(PyObject* f) {
   return f == reinterpret_cast<PyObject*>(&PyFloat_Type) || f == reinterpret_cast<PyObject*>(&PyLong_Type) ||
          f == reinterpret_cast<PyObject*>(&PyBool_Type);
@@ -66,8 +74,9 @@ PyObject* NumberModel::compute_in_calls(int operation, PyObject* f, PyObject* sc
   // An exception or a complex number is the result for this value alone.
   if (!result || !is_number(result.get()) || (left && from_left < 0) || (right && from_right < 0))
     return PyErr_Clear(), specialize(scalar);
-  ++computed_count_;
+  const int before = t_.sources.size();
   const int source = t_.sources.add(SourceKind::Computed, from_left, operation, f, from_right);
+  if (source >= before) ++computed_count_;  // not the repetition of an earlier one, as in a loop
   if (!PyBool_Check(result.get())) return make_scalar(result.get(), source);
   t_.guards.add(Check::Is, source, result.get());
   return Py_NewRef(result.get());
@@ -104,7 +113,7 @@ PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const*
 PyObject* NumberModel::as_tensor(PyObject* x, PyObject* other) {
   PyObject* value = scalar_value(x);
   if (!is_number(value) || PyBool_Check(value) || !is_tensor(other) || !is_data(other) ||
-      !takes_number_tensor(other, value))
+      !(takes_number_tensor(other, value) || is_float_scalar(other)))
     return specialize(x);
   NumberTensor& t = tensors_[scalar_source(x)];
   if (!t.fake) {
@@ -113,7 +122,9 @@ PyObject* NumberModel::as_tensor(PyObject* x, PyObject* other) {
     t.fake = Object::take(add_tensor_input(t.real.get(), t_.guards.source_text(scalar_source(x)), false, {}));
     if (!t.fake) return t_.graph_break(trace_failure());
   }
-  return Py_NewRef(t.fake.get());
+  if (!is_float_scalar(other)) return Py_NewRef(t.fake.get());
+  const Object type = Object::take(PyObject_GetAttr(other, "dtype"_name));
+  return type ? t_.tracker.finish_call(PyObject_CallMethod(t.fake.get(), "to", "O", type.get())) : nullptr;
 }
 
 int NumberModel::source_of_tensor(PyObject* tensor) const {

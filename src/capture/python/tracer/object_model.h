@@ -32,6 +32,8 @@ class ObjectModel {
   bool may_read_class(PyObject* x);
   // The source of an instance's __dict__, or -1 for a new instance.
   int dict_source(PyObject* owner);
+  // Guards the real tensor's flags (requires_grad, is_leaf, ...); the real tensor, borrowed.
+  PyObject* guard_flags(PyObject* tensor);
 
  private:
   PyObject* instance_attr(PyObject* owner, PyObject* name);
@@ -43,8 +45,6 @@ class ObjectModel {
   PyObject* function_attr(PyObject* owner, PyObject* name);
   PyObject* tensor_attr(PyObject* owner, PyObject* name);
   PyObject* requires_grad_attr(PyObject* owner, PyObject* name);
-  // Guards the real tensor's flags (requires_grad, is_leaf, ...); the real tensor, borrowed.
-  PyObject* guard_flags(PyObject* tensor);
   // What the real tensor's __dict__ has; nullptr without an error and *found false: nothing.
   std::optional<PyObject*> tensor_dict_attr(PyObject* owner, PyObject* name);
   PyObject* bind(PyObject* attribute, PyObject* owner, PyTypeObject* type);

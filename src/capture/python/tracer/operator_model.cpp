@@ -17,6 +17,7 @@ namespace vesta::capture {
 namespace {
 
 constexpr int kInPlace = 13;  // NB_INPLACE_ADD
+constexpr int kPower = 8;     // NB_POWER
 constexpr const char* kOperators[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
                                       "or",  "pow", "rshift",   "sub",    "truediv", "xor"};  // as NB_ADD ... NB_XOR
 constexpr const char* kComparisons[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};  // Py_LT ... Py_GE
@@ -62,7 +63,8 @@ PyObject* OperatorModel::binary(int op, PyObject* a, PyObject* b) {
     PyObject* x = is_symbolic_scalar(a) ? a : b;
     PyObject* other = x == a ? b : a;
     if (is_tensor(other)) {
-      if (!is_linear(op)) return t_.numbers.specialize(x);
+      // A power of or with a 0-d tensor is of that tensor's type, as with the number.
+      if (!is_linear(op) && !(op % kInPlace == kPower && sizes_of(other).empty())) return t_.numbers.specialize(x);
       const Object number = Object::take(t_.numbers.as_tensor(x, other));
       return number ? binary(op, x == a ? number.get() : a, x == b ? number.get() : b) : nullptr;
     }

@@ -2,6 +2,7 @@
 #include "capture/python/functions/functions.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
+#include "capture/python/tracer/leaf_gradients.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/classes.h"
 
@@ -17,7 +18,8 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
   if (attribute) {
     const Callable known = known_callable(attribute.get());
-    if (known.effect == Effect::Refused)
+    if (known.effect == Effect::Refused && named(name, "grad")) return get_gradient(t_, owner, known);
+    if (known.effect == Effect::Refused && !known.handler)
       return t_.graph_break(known.refusal, "Tensor." + std::string(PyUnicode_AsUTF8(name)), known.reason);
     if (PyFunction_Check(attribute.get()) || is_python_class(kind)) t_.tracker.note_constant(attribute.get());
   }

@@ -83,6 +83,10 @@ void UndoLog::member(PyObject* object, int offset) {
   if (!find(object, offset)) add(object, Object::share(member_at(object, offset)), offset);
 }
 
+void UndoLog::gradient(PyObject* leaf) {
+  if (!find(leaf, kGradient)) add(leaf, Object::take(PyObject_GetAttr(leaf, "grad"_name)), kGradient);
+}
+
 PyObject* UndoLog::before(PyObject* dict, PyObject* key) const {
   const Entry* e = find(dict);
   PyObject* found = PyDict_GetItemWithError(e ? e->before.get() : dict, key);
@@ -154,6 +158,7 @@ bool restore_unhashed(PyObject* t, PyObject* before) {
 
 void UndoLog::restore(const Entry& e) {
   PyObject* t = e.target.get();
+  if (e.offset == kGradient) return quietly(PyObject_SetAttr(t, "grad"_name, e.before.get()));
   if (e.offset < 0 && restore_unhashed(t, e.before.get())) return;
   if (e.offset >= 0) {
     PyObject*& place = member_at(t, e.offset);

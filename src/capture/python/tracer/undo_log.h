@@ -20,7 +20,7 @@ class UndoLog {
     Object target;
     // Before the first write: a copy of a dict, the items of a list or set as a tuple, the contents of a cell or slot.
     Object before;
-    int offset = -1;  // of a slot, in bytes
+    int offset = -1;  // of a slot, in bytes; kGradient
     bool only_appended = false;
     // Whether this key of a dict was written by itself, if only with the value that it had.
     bool wrote(PyObject* key) const;
@@ -28,6 +28,7 @@ class UndoLog {
     std::vector<Object> other_keys;
   };
   enum class Writes { Append, Any };
+  static constexpr int kGradient = -2;  // the offset of a leaf tensor's .grad
 
   // Called before a write. -1 with an error set if memory is short.
   // Without a key: any key may be written.
@@ -35,6 +36,7 @@ class UndoLog {
   int items(PyObject* container, Writes kind);  // a list or a set
   void cell(PyObject* cell);
   void member(PyObject* object, int offset);
+  void gradient(PyObject* leaf);
 
   const Entry* find(PyObject* target, int offset = -1) const;
   const std::deque<Entry>& entries() const { return order_; }  // in the order of first writes

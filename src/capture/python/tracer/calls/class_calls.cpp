@@ -18,6 +18,11 @@ bool takes_plain_numbers(PyTypeObject* type) {
          type == &PyDict_Type || type == &PyComplex_Type || type == &PyBytes_Type;
 }
 
+// Iterators of C that read the items of their arguments, and nothing of what those hold.
+bool only_iterates(PyTypeObject* type) {
+  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
+}
+
 // What `type(x)` says of an object in a trace: the class of the number that a symbolic one stands for.
 PyTypeObject* shown_type(PyObject* x) {
   if (is_symbolic_int(x)) return &PyLong_Type;
@@ -57,7 +62,12 @@ PyObject* Calls::call_class(const Call& c) {
   if (known.effect == Effect::Unknown) return t_.graph_break(Break::ClassUnknown, name_of_callable(f));
   if (!is_python_class(type) && !may_refer(c)) return nullptr;
   const bool has_c_base = !is_python_class(type) || type->tp_base != &PyBaseObject_Type;
-  if (has_c_base && !may_read_arguments(c)) return nullptr;
+  if (only_iterates(type)) {
+    for (Py_ssize_t i = 0; i < c.all(); ++i)
+      if (!t_.items.may_iterate(c.args[i]) || !may_pass(c.args[i])) return nullptr;
+  } else if (has_c_base && !may_read_arguments(c)) {
+    return nullptr;
+  }
   if (!guard_compared(known, c)) return nullptr;
   return takes_plain_numbers(type) ? with_numbers(c) : plainly(c);
 }

@@ -47,7 +47,9 @@ Result mark_for_dynamo(Trace& t, const Call&) {
   return Py_NewRef(Py_None);
 }
 
+// torch.optim asks Dynamo for breaks around each step, to keep its graphs apart. Nothing here depends on them.
 Result request_break(Trace& t, const Call& c) {
+  if (asking_module(t) == "torch.optim.optimizer") return Py_NewRef(Py_None);
   return t.graph_break(Break::RequestedBreak, name_of_callable(c.function));
 }
 

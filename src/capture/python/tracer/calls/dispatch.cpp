@@ -110,7 +110,7 @@ PyObject* Calls::call_function(const Call& c) {
 
 PyObject* Calls::call_method(const Call& c) {
   PyObject* function = PyMethod_GET_FUNCTION(c.function);
-  if (PyFunction_Check(function) && !is_disabled(function) && !dispatches_higher_order(function)) return plainly(c);
+  if (PyFunction_Check(function) && !is_disabled(function) && !handler_of(function)) return plainly(c);
   const WithFirst all(PyMethod_GET_SELF(c.function), c);
   const Call unbound = all.call(function, c);
   return call(function, unbound.args, unbound.n, unbound.names);

@@ -8,6 +8,7 @@
 #include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/calls/scaled_operators.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
@@ -127,6 +128,7 @@ bool Calls::may_write(const Callable& known, const Call& c) {
 }
 
 PyObject* Calls::call_known(const Callable& known, const Call& c) {
+  if (const auto x = call_with_number_tensors(t_, known, c)) return *x;
   if (PyObject* x = t_.numbers.call(known, c.function, c.args, c.n, c.names); x || t_.ended() || PyErr_Occurred())
     return x;
   if (breaks_order(known, c)) return t_.graph_break(Break::OrderedDictMethod);

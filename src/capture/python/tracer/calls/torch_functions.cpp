@@ -26,4 +26,14 @@ Result autograd_apply(Trace& t, const Call& c) {
   return t.calls.plainly(c);
 }
 
+// requires_grad_(False) of a tensor of the program that requires none: it changes nothing.
+Result require_grad(Trace& t, const Call& c) {
+  if (!c.owner() || c.named() > 0 || c.rest_count() != 1 || c.rest()[0] != Py_False) return std::nullopt;
+  PyObject* const tensor = c.owner();
+  if (!is_tensor(tensor) || t.sources.find(t.tensors.held_by_program(tensor)) < 0) return std::nullopt;
+  PyObject* real = t.objects.guard_flags(tensor);
+  if (is_traced(real) || requires_grad(real)) return std::nullopt;
+  return Py_NewRef(tensor);
+}
+
 }  // namespace vesta::capture::handlers
