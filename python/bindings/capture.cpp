@@ -13,7 +13,7 @@
 #include "capture/python/gil/gil_hold.h"
 #include "capture/python/package.h"
 #include "capture/python/segments/captured.h"
-#include "capture/python/tensors/tensors.h"
+#include "capture/python/tensors/run.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/wrapper/captured_function.h"
 #include "tape.h"
@@ -94,6 +94,11 @@ void add_capture(py::module_& m) {
       .def_readonly("id", &CaptureVariant::id)
       .def_readonly("ops", &CaptureVariant::ops)
       .def_readonly("compiled", &CaptureVariant::compiled)
+      .def_readonly("backward", &CaptureVariant::backward)
+      .def_readonly("backward_failures", &CaptureVariant::backward_failures)
+      .def_readonly("saved_bytes", &CaptureVariant::saved_bytes)
+      .def_readonly("eager_saved_bytes", &CaptureVariant::eager_saved_bytes)
+      .def_readonly("trains", &CaptureVariant::trains)
       .def_readonly("pending", &CaptureVariant::pending)
       .def_readonly("tier", &CaptureVariant::tier)
       .def_readonly("early_hits", &CaptureVariant::early_hits)

@@ -8,6 +8,7 @@
 #include <torch/csrc/utils/tensor_layouts.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
+#include "base/check.h"
 #include "base/expr.h"
 #include "graph/passes/passes.h"
 #include "trace/trace.h"
@@ -140,6 +141,7 @@ py::tuple trace_tape(const py::function& program, const py::list& inputs,
                      return results;
                    },
                    {.gradients = true});
+  if (!traced.tape) VESTA_UNSUPPORTED("a program that computes gradients in a way Vesta does not know on tapes");
   py::list tensors;
   for (const at::Tensor& t : traced.inputs) tensors.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(t)));
   return py::make_tuple(to_python(std::move(traced.tape)), tensors);

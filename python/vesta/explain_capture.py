@@ -79,7 +79,10 @@ class Graph:
 
     ``ops``: how often each operator occurs. ``effects``: writes to objects that existed before the call, made after the
     graph has run. ``compiled``: kernels and calls into ATen. ``steps``: these in the order in which a call runs them;
-    empty if gradients are recorded. ``pending``: the compile still goes on in the background, and calls run in tier 0
+    empty if gradients are recorded. ``backward``: the backward halves that have run, where gradients are recorded
+    (``trains``); ``backward_failures``: why compiles of such a half failed, whose passes run as calls of its operators;
+    ``saved_bytes``: of tensors that a call saves for them, and ``eager_saved_bytes``: what eager saves.
+    ``pending``: the compile still goes on in the background, and calls run in tier 0
     or 1. ``tier``: how calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine
     code. 3: with machine code that was tuned on the GPU. ``early_hits``: the hits that tier 1 served while the compile
     was going on. ``python_us`` and ``early_us``: the least time of a call then, from this graph on, in tiers 0 and 1,
@@ -98,6 +101,11 @@ class Graph:
     total_ms: float = 0.0
     hits: int = 0
     compiled: _C.CompileReport | None = None
+    trains: bool = False
+    backward: tuple[_C.CompileReport, ...] = ()
+    backward_failures: tuple[str, ...] = ()
+    saved_bytes: int = 0
+    eager_saved_bytes: int = 0
     pending: bool = False
     tier: int = 0
     early_hits: int = 0
@@ -244,6 +252,11 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         total_ms=variant.total_ms,
         hits=variant.hits,
         compiled=variant.compiled,
+        trains=variant.trains,
+        backward=tuple(variant.backward),
+        backward_failures=tuple(variant.backward_failures),
+        saved_bytes=variant.saved_bytes,
+        eager_saved_bytes=variant.eager_saved_bytes,
         pending=variant.pending,
         tier=variant.tier,
         early_hits=variant.early_hits,
@@ -253,6 +266,13 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         variant=variant.id,
         output_bytes=variant.output_bytes,
     )
+
+
+def backward_line(g: Graph) -> str:
+    kernels = several(sum(len(half.kernels) for half in g.backward), "kernel")
+    calls = several(sum(half.ops_extern for half in g.backward), "call")
+    ran = f"{kernels}, {calls} into ATen" if g.backward else "has not run yet"
+    return f"backward: {ran}; saves {byte_text(g.saved_bytes)} for it (eager {byte_text(g.eager_saved_bytes)})"
 
 
 def break_of(stop: _C.CaptureBreak) -> Break:
@@ -380,6 +400,10 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         reasons = {e.reason for e in g.compiled.externs}
         why = f": {reasons.pop()}" if len(reasons) == 1 and not g.compiled.kernels else ""
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen{why}"
+        if g.trains:
+            yield f"  {backward_line(g)}"
+            for why in g.backward_failures:
+                yield f"  a backward half runs as calls of its operators: {why}"
         if g.compiled.plan_memory:
             took = {"graph": g.compiled.graph_memory, "plan": g.compiled.plan_memory, "LLVM": g.compiled.kernel_memory}
             yield "  memory of the compile: " + ", ".join(f"{what} {byte_text(n)}" for what, n in took.items())

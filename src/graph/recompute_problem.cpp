@@ -8,7 +8,8 @@
 namespace vesta::graph {
 namespace {
 
-constexpr double kMostCost = 1e16;  // half a minute on a GPU: sums of costs stay far from overflow
+constexpr int64_t kNever = int64_t{1} << 46;  // bytes: more than there are
+constexpr double kMostCost = 1e16;            // half a minute on a GPU: sums of costs stay far from overflow
 
 bool draws(const Node& n) {
   if (!n.op->has(kRandom)) return false;
@@ -35,11 +36,13 @@ void add_once(std::vector<int>& list, int x) {
 
 class Maker {
  public:
-  Maker(const Graph& g, size_t first_tangent, size_t first_gradient, const Target& target, const RegionOf& region_of)
+  Maker(const Graph& g, size_t first_tangent, size_t first_gradient, const Target& target, const RegionOf& region_of,
+        bool limited)
       : g_(g),
         first_gradient_(first_gradient),
         speeds_(target),
         region_of_(region_of),
+        limited_(limited),
         storage_of_(g.value_count(), -1),
         backward_(g.value_count()),
         needed_(g.value_count()) {
@@ -224,7 +227,11 @@ class Maker {
     int64_t working_set = 0;
     const std::vector<char> loaded = outcome_of(out_, eager_recomputes(out_)).saved;
     for (size_t s = 0; s < loaded.size(); ++s) {
-      if (!loaded[s]) continue;
+      if (!loaded[s]) {
+        // The program may write to what eager does not save.
+        if (out_.storages[s].bytes == 0 && !limited_) out_.storages[s].load = kNever;
+        continue;
+      }
       out_.storages[s].load = 0;
       working_set += memory_bytes(out_.storages[s].value->type);
     }
@@ -249,6 +256,7 @@ class Maker {
   const size_t first_gradient_;
   const Speeds speeds_;
   const RegionOf& region_of_;
+  const bool limited_;
   std::vector<const Node*> forward_;
   std::vector<int> storage_of_;          // by value
   std::vector<char> backward_, needed_;  // by value
@@ -260,8 +268,8 @@ class Maker {
 }  // namespace
 
 RecomputeProblem make_problem(const Graph& joint, size_t first_tangent, size_t first_gradient, const Target& target,
-                              const RegionOf& region_of) {
-  return Maker(joint, first_tangent, first_gradient, target, region_of).run();
+                              const RegionOf& region_of, bool limited) {
+  return Maker(joint, first_tangent, first_gradient, target, region_of, limited).run();
 }
 
 Outcome outcome_of(const RecomputeProblem& p, const Recomputes& recomputes) {

@@ -46,8 +46,10 @@ struct Outcome {
   int64_t time = 0;            // of loads and of computing again, in units
 };
 
+// `limited`: there is a bound for the saved bytes. Then the backward may read inputs and outputs that eager does not
+// save, to which a program may write meanwhile: autograd raises an error then.
 RecomputeProblem make_problem(const Graph& joint, size_t first_tangent, size_t first_gradient, const Target& target,
-                              const RegionOf& region_of);
+                              const RegionOf& region_of, bool limited);
 Outcome outcome_of(const RecomputeProblem& problem, const Recomputes& recomputes);
 // What eager does: it computes again what lies in checkpoint regions, and saves all else that a derivative reads.
 Recomputes eager_recomputes(const RecomputeProblem& problem);

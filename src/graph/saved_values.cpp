@@ -93,7 +93,8 @@ void add_node(std::string& out, std::string_view what, const Node& n) {
 
 SavedValues choose_saved(const Graph& joint, size_t first_tangent, size_t first_gradient, const Limit& limit,
                          const Target& target, const RegionOf& region_of) {
-  const RecomputeProblem problem = make_problem(joint, first_tangent, first_gradient, target, region_of);
+  const RecomputeProblem problem =
+      make_problem(joint, first_tangent, first_gradient, target, region_of, limit.fraction || limit.bytes);
   const Recomputes as_eager = eager_recomputes(problem);
   const Outcome eager = outcome_of(problem, as_eager);
   const std::optional<int64_t> asked = bytes_of(limit, eager.bytes);

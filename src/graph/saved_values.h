@@ -13,8 +13,9 @@
 //
 // What costs what:
 //   - A saved value costs its memory. Values that share memory (a view and its base) are one; the base is saved.
-//   - Inputs and the program's outputs are alive anyway and cost nothing, but loading them costs time, unless the
-//     backward loads them in eager as well. An input that the program writes costs its bytes: a copy is saved.
+//   - Inputs and the program's outputs are alive anyway and cost nothing. Without a limit they are saved only where
+//     eager saves them as well: a program may write to the others before its backward pass. With one, loading the
+//     others costs time. An input that the program writes costs its bytes: a copy is saved.
 //   - A node that fuses (graph::Work) costs its arithmetic, and where a library call of the backward reads the result,
 //     its way to memory and back. A library call is not computed again, unless a limit or a checkpoint region asks for
 //     it.

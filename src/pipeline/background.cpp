@@ -174,20 +174,36 @@ Result Background::take() {
   return std::move(*result_);
 }
 
-std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
-                                          Background::Clock::time_point end) {
+namespace {
+
+// Whether the compile runs on the calling thread: the program must not use the GPU meanwhile.
+bool measures(const graph::Graph& graph, const Options& options) {
+  return options.autotune_seconds > 0 && graph::first_device(graph, DeviceType::CUDA);
+}
+
+Background::Work work_of(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {
   const std::optional<Device> gpu = graph::first_device(*graph, DeviceType::CUDA);
-  const bool measures = gpu && options.autotune_seconds > 0;  // the program must not run meanwhile
   // std::function copies what it holds.
   auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
-  Background::Work work = [shared, options, gpu](const CancelToken& cancel) {
+  return [shared, options, gpu](const CancelToken& cancel) {
     std::optional<machine::RelaxedThread> relaxed;  // the program's threads may capture a graph
     if (gpu) relaxed.emplace(), machine::prepare_thread(std::max<int>(0, gpu->index));
     return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
   };
-  if (measures) return Background::finished(std::move(work));
-  std::shared_ptr<Background> started = Background::start(std::move(work), !options.background);
-  if (!options.background && !started->wait_until(end)) started->lower();
+}
+
+}  // namespace
+
+std::shared_ptr<Background> start_awaited(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {
+  const bool here = measures(*graph, options);
+  Background::Work work = work_of(std::move(graph), options, std::move(traced));
+  return here ? Background::finished(std::move(work)) : Background::start(std::move(work), !options.background);
+}
+
+std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
+                                          Background::Clock::time_point end) {
+  std::shared_ptr<Background> started = start_awaited(std::move(graph), options, std::move(traced));
+  if (!started->is_done() && !options.background && !started->wait_until(end)) started->lower();
   return started;
 }
 

@@ -72,6 +72,9 @@ class Background {
 std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
                                           Background::Clock::time_point end);
 
+// Starts compile() of the graph on a thread of its own. The caller is going to wait for it later.
+std::shared_ptr<Background> start_awaited(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced);
+
 // Starts a compile of the graph that makes calls into ATen alone (Options::kernels), on a thread of a low priority. It
 // takes milliseconds, and its result serves calls until the machine code is there.
 std::shared_ptr<Background> start_without_kernels(std::unique_ptr<graph::Graph> graph, Options options, Traced traced);

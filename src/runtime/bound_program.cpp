@@ -6,6 +6,7 @@
 #include "artifact/returned.h"
 #include "artifact/uses.h"
 #include "base/check.h"
+#include "interop/find_operator.h"
 
 namespace vesta::runtime {
 

@@ -119,7 +119,8 @@ bool Executable::accepts(const CallInputs& inputs, std::string* why, Addresses* 
   return false;
 }
 
-void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed) const {
+void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,
+                     const Fresh& before_views) const {
   bool wrote = false;
   std::optional<RandomState> before;
   if (impl_->draws) before.emplace(impl_->device);
@@ -132,7 +133,7 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
     if (impl_->recordings) Recordings::drop_all(impl_->device);
   };
   try {
-    run(in, outputs, consumed, wrote);
+    run(in, outputs, consumed, before_views, wrote);
   } catch (const machine::OutOfMemory& e) {
     free_memory();
     abandon();
@@ -148,7 +149,7 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
 }
 
 void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,
-                     bool& wrote) const {
+                     const Fresh& before_views, bool& wrote) const {
   fault::reached("run");
   Impl& impl = *impl_;
   const artifact::Artifact& a = impl.artifact;
@@ -192,6 +193,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
     if (!wrote) fault::reached("results");
     if (impl.program.first_copy() < a.steps.size()) runner.copy_back(impl.program);
   }
+  if (before_views) before_views(std::span(outputs).subspan(first));
   if (!views) return;
   // Views are made above the guard, so that they share their base's version counter as in eager.
   for (size_t i = 0; i < a.outputs.size(); ++i) {

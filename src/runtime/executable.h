@@ -6,6 +6,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,8 +52,10 @@ class Executable {
   // back. A failure after that is FailedAfterWriting.
   //
   // `consumed`: the same tensors as inputs.arguments, if the caller gives them away; each is dropped after its last
-  // use.
-  void run(const CallInputs& inputs, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed = {}) const;
+  // use. `before_views`: gets the outputs before those are made that are views of others; these are None.
+  using Fresh = std::function<void(std::span<const c10::IValue>)>;
+  void run(const CallInputs& inputs, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed = {},
+           const Fresh& before_views = {}) const;
   void run(std::span<const at::Tensor> tensors, std::span<const int64_t> integers,
            std::vector<c10::IValue>& outputs) const {
     run(CallInputs{tensors, {}, integers}, outputs);
@@ -68,7 +71,8 @@ class Executable {
   void drop_prepacked() const;
 
  private:
-  void run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed, bool& wrote) const;
+  void run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,
+           const Fresh& before_views, bool& wrote) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

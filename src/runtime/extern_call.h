@@ -16,7 +16,4 @@ bool is_custom(const std::string& op);
 // 0, a training mode that is off) shows that it does not.
 bool may_draw(const c10::OperatorHandle& op, const artifact::Extern& call);
 
-// The operator's handle. Throws Unsupported if this process has no such operator.
-c10::OperatorHandle find_operator(const std::string& op);
-
 }  // namespace vesta::runtime

@@ -24,6 +24,7 @@ struct Shown {
   bool whole = false;
   bool made_storage = false;
   size_t output = 0;
+  bool is_view = false;  // as autograd sees it
 };
 
 // The first byte and one past the last, from the start of the storage. nullopt if a size is symbolic.
@@ -68,7 +69,8 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   Storage* storage = alias.storage.get();
   const graph::TensorType type = r.type_of(t);
   if (storage->input < 0) {
-    shown.push_back({type, impl->offset(), storage, alias.conj_neg, !alias.view, alias.made_storage, index});
+    shown.push_back({type, impl->offset(), storage, alias.conj_neg, !alias.view, alias.made_storage, index,
+                     r.gradients && t.is_view()});
     return out;
   }
   out.alias = storage->input;
@@ -97,6 +99,8 @@ void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outpu
     }
     const auto shows_all = [&](const Shown* a) {
       if (a->conj_neg.any()) return false;
+      // Autograd's base of several views is a tensor that the program does not return.
+      if (a->is_view && group.size() > 1) return false;
       return std::all_of(group.begin(), group.end(), [&](const Shown* b) { return a == b || covers(r, *a, *b); });
     };
     // A view that was no view in eager may not be the base: autograd would refuse writes to it.
@@ -166,11 +170,12 @@ std::vector<ViewRelation> recorded_relations(Recorder& r, const std::vector<c10:
       if (shares) out.push_back({i, -1});
       continue;
     }
-    for (size_t k = 0; k < results.size(); ++k)
-      if (k != i && tensor(k).defined() && t._base().is_same(tensor(k))) {
-        views.push_back({i, static_cast<int>(k)});
-        break;
-      }
+    size_t base = 0;
+    while (base < results.size() && (base == i || !tensor(base).defined() || !t._base().is_same(tensor(base)))) ++base;
+    if (base < results.size())
+      views.push_back({i, static_cast<int>(base)});
+    else if (shares && !t.requires_grad())
+      out.push_back({i, -1});
   }
   out.insert(out.end(), views.begin(), views.end());
   return out;

@@ -134,6 +134,7 @@ int64_t alignment_of(const at::Tensor& real) {
 }  // namespace
 
 Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name) {
+  if (in_backward) VESTA_UNSUPPORTED("a backward formula uses a tensor from outside of the program");
   refuse_gradient(real);
   const int index = static_cast<int>(graph_->inputs.size());
   graph::Value* value = graph_->add_input(std::move(type), kind, std::move(name));

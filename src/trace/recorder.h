@@ -85,6 +85,9 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   // The first reason why this trace must fail. It is thrown at the end even if the program catches our exceptions.
   std::exception_ptr failure;
 
+  // The backward pass is being traced: it may use no real tensor that the program has not used.
+  bool in_backward = false;
+
   // ---- the end
   struct RealTensor {
     at::Tensor tensor;

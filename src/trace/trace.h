@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/joint.h"
 #include "trace/gradients/tape.h"
 #include "trace/tensors/view_relation.h"
 #include "vesta/error.h"
@@ -67,7 +68,11 @@ struct Traced {
   int64_t op_count = 0;            // operators recorded
   bool in_grad_mode =
       false;  // operators were recorded while gradient mode was on, so it matters which inputs require grad
-  std::unique_ptr<Tape> tape;  // set in a trace with gradients
+  // In a trace with gradients: the tape, if it can say what the program does, and what the graph has of the backward
+  // pass or why that could not be traced.
+  std::unique_ptr<Tape> tape;
+  std::optional<graph::Joint> joint;
+  std::string no_joint;
 
   // Relations between the graph's outputs that the outputs themselves do not express.
   std::vector<ViewRelation> views;

@@ -41,11 +41,19 @@ def breaks_once(t, log):
 
 
 def loses(t, log):
-    """One graph, which is slower than eager where gradients are recorded."""
+    """One graph, which is slower than eager where gradients are recorded and `slow_gradients` is used."""
     return t * 2 + 1
 
 
 leaf_of_four = torch.randn(4, requires_grad=True)
+
+
+@pytest.fixture
+def slow_gradients():
+    """Compiled calls that record gradients take 30 us more."""
+    vesta._C.inject_fault("gradients", "delay", 30e-6)
+    yield
+    vesta._C.inject_fault("gradients", "none")
 
 
 def run(function, t, calls, **options):
@@ -70,6 +78,7 @@ def test_a_function_that_only_loses_runs_uncompiled():
     assert re.search(r"it(s calls)? took [\d.]+ us compiled and [\d.]+ us uncompiled", str(seen))
 
 
+@pytest.mark.usefixtures("slow_gradients")
 def test_a_graph_that_loses_runs_uncompiled():
     with torch.enable_grad():
         seen = report(run(loses, leaf_of_four, 60))
@@ -88,6 +97,7 @@ def test_a_function_that_gains_goes_on_compiled():
     assert seen.hits >= 2 * 40
 
 
+@pytest.mark.usefixtures("slow_gradients")
 def test_it_is_measured_again():
     calls = 1100
     with torch.enable_grad():
@@ -147,6 +157,7 @@ def test_what_eager_takes_is_known_from_calls_before_the_compile_ended():
     assert seen.aside == 0 and seen.hits == before + 30
 
 
+@pytest.mark.usefixtures("slow_gradients")
 def test_only_the_calls_that_lose_run_uncompiled():
     """A small function with gradients loses to eager, and a long one without gains: measured apart."""
 
@@ -173,6 +184,7 @@ def test_only_the_calls_that_lose_run_uncompiled():
     assert after.hits == before.hits + 20
 
 
+@pytest.mark.usefixtures("slow_gradients")
 def test_gradient_mode_tells_calls_apart():
     compiled = vesta.compile(lambda t: t * 2 + 1)
     leaf = small.clone().requires_grad_()
@@ -208,6 +220,7 @@ def test_what_is_compiled_later_is_measured_anew():
 
 
 @torch.enable_grad()
+@pytest.mark.usefixtures("slow_gradients")
 def test_reset_measures_anew():
     compiled = run(loses, leaf_of_four, 60)
     vesta.reset()

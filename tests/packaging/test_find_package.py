@@ -94,6 +94,14 @@ def test_example_runs(examples: Path) -> None:
     assert "DIFFERS" not in done.stdout
 
 
+@pytest.mark.kernels
+def test_a_program_trains(examples: Path) -> None:
+    assert not re.search(r"libpython|torch_python", run("ldd", examples / "train"))
+    done = plainly(examples / "train")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "as eager" in done.stdout
+
+
 def test_a_program_saved_in_python_runs_in_cpp(examples: Path, tmp_path: Path) -> None:
     libraries = run("ldd", examples / "load")
     assert "libvesta_runtime" in libraries

@@ -259,86 +259,72 @@ class Training:
         return [out.detach(), *torch.autograd.grad(out.square().sum(), list(self.model.parameters()))]
 
     def check(self) -> float:
-        """Compares a step with eager, and returns its seconds without those of AOTAutograd, which nothing can stop."""
-        before = self.in_autograd()
+        """Compares a step with eager, and returns its seconds."""
         start = time.perf_counter()
         found = self.step(self.compiled)
-        seconds = time.perf_counter() - start - (self.in_autograd() - before)
+        seconds = time.perf_counter() - start
         for a, b in zip(found, self.step(self.model), strict=True):
             torch.testing.assert_close(a, b)
         return seconds
 
-    @staticmethod
-    def in_autograd() -> float:
-        return vesta.stats().stages["aot_autograd"].ms / 1e3 if "aot_autograd" in vesta.stats().stages else 0.0
 
-    def halves_that_ran(self) -> int:
-        return sum(f.hits > 0 for f in vesta.explain().functions if "GraphModule" in f.name)
-
-
-@pytest.fixture(scope="module")
-def _autograd_is_imported() -> None:
-    Training().check()
-
-
-@pytest.mark.usefixtures("_autograd_is_imported")
 @pytest.mark.parametrize("options", [{"deadline_ms": 50}, pytest.param({"background": True}, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", [pytest.param("plan", marks=pytest.mark.slow), "codegen"])
 def test_a_delayed_stage_delays_no_training_call(stage: str, options: dict[str, object]) -> None:
-    vesta.reset()
     training = Training(**options)
     _C.inject_fault(stage, "delay", DELAY)
     assert training.check() < SOON
     (graph,) = _graphs(training.compiled)
-    assert graph.pending and "aot_autograd" not in graph.ms
+    assert graph.pending
     assert training.check() < SOON
-    assert vesta.wait(timeout=60)
-    assert training.check() < SOON  # makes both halves, whose compiles go on
-    (graph,) = _graphs(training.compiled)
-    assert not graph.pending and graph.ms["aot_autograd"] > 0
-    assert "aot_autograd" in str(vesta.explain(training.compiled))
-    assert training.halves_that_ran() == 0
-    assert not vesta.wait(training.compiled, timeout=0)
     assert vesta.wait(training.compiled, timeout=60)
-    assert vesta.wait(timeout=0)
     training.check()
-    assert training.halves_that_ran() == 2
+    (graph,) = _graphs(training.compiled)
+    assert not graph.pending and graph.hits > 0 and len(graph.backward) == 1
 
 
-@pytest.mark.usefixtures("_autograd_is_imported")
-@pytest.mark.parametrize("error", [RuntimeError("no"), MemoryError("no")])
-def test_gradients_that_fail(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_args: object, **_kwargs: object) -> None:
-        raise error
+def test_a_backward_half_that_is_late() -> None:
+    """Its passes run as calls of its operators."""
+    training = Training(deadline_ms=50)
+    training.check()
+    other = torch.randn(5, 8)
 
-    monkeypatch.setattr("torch._functorch.aot_autograd.aot_module_simplified", fail)
-    training = Training(deadline_ms=-1)
-    for _ in range(3):
+    def step(model: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+        return [*torch.autograd.grad(model(other).sum(), list(training.model.parameters()))]  # of another tangent
+
+    _C.inject_fault("codegen", "delay", DELAY)
+    for _ in range(2):
+        _soon(lambda: step(training.compiled)[0], step(training.model)[0])
+        assert len(_graphs(training.compiled)[0].backward) == 1
+    assert vesta.wait(training.compiled, timeout=60)
+    torch.testing.assert_close(step(training.compiled), step(training.model))
+    assert len(_graphs(training.compiled)[0].backward) == 2
+
+
+@pytest.mark.parametrize("kind", ["throw", "memory"])
+def test_a_backward_half_that_fails(kind: str) -> None:
+    training = Training()
+    _C.inject_fault("plan", kind)
+    for _ in range(2):
         training.check()
-    skipped = _captured(training.compiled).skipped  # the function, or the parts that are compiled apart after it
-    assert skipped and all(s.name == "compile-failed" and "in AOTAutograd" in s.reason for s in skipped)
+    _C.inject_fault("plan", "none")
+    assert {s.name for s in _captured(training.compiled).skipped} == {"compile-failed"}
+    later = Training()
+    later.check()
+    _C.inject_fault("plan", kind)
+    parameters = list(later.model.parameters())
+    for _ in range(2):
+        ours, theirs = (torch.autograd.grad(m(later.x).sum(), parameters) for m in (later.compiled, later.model))
+        torch.testing.assert_close(ours, theirs)
+    (failure,) = _graphs(later.compiled)[0].backward_failures
+    assert "calls of its operators: " + failure in str(vesta.explain(later.compiled))
 
 
-@pytest.mark.usefixtures("_autograd_is_imported")
-def test_halves_share_the_deadline_of_their_call() -> None:
-    training = Training(deadline_ms=1500)
-    _C.inject_fault("plan", "delay", 1.0)
-    start = time.perf_counter()
-    training.compiled(training.x)  # waits a second for the check of its inputs, and half a second for the forward half
-    seconds = time.perf_counter() - start - _graphs(training.compiled)[0].ms["aot_autograd"] / 1e3
-    assert 1.0 < seconds < 1.95
-
-
-@pytest.mark.usefixtures("_autograd_is_imported")
 def test_a_training_call_that_may_wait_is_compiled_at_once() -> None:
-    vesta.reset()
     training = Training()
     training.check()
-    assert training.halves_that_ran() == 0  # a half's first call is a miss
     (graph,) = _graphs(training.compiled)
-    assert graph.hits == 1 and not graph.pending
-    training.check()
-    assert training.halves_that_ran() == 2
+    assert graph.hits == 1 and not graph.pending and len(graph.backward) == 1
 
 
 def test_a_flat_trace_that_takes_too_long_is_tried_again() -> None:

@@ -210,4 +210,15 @@ def test_fused_runs_eager() -> None:
         step()
     for p, q in zip(eager, compiled, strict=True):
         assert torch.equal(p, q)
-    assert "operator-not-traced" in {b.name for b in vesta.explain(step).explanation.breaks}
+    # The first use of torch.compile in a process disables the function that calls the operator.
+    assert {"operator-not-traced", "compiling-disabled"} & {b.name for b in vesta.explain(step).explanation.breaks}
+
+
+def test_after_dynamo_was_used() -> None:
+    """The first use of torch.compile disables parts of optimizers for Dynamo."""
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    pair = Pair(OPTIMIZERS["SGD"], 3, None)
+    for _ in range(4):
+        pair.run()
+    assert not vesta.explain(pair.step).explanation.breaks
+    assert pair.differences() == []

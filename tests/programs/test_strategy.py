@@ -194,7 +194,7 @@ def test_gradients_are_compiled_in_any_case() -> None:
     for _ in range(3):
         compiled(x).sum().backward()
     (graph,) = captured(compiled).graphs
-    assert graph.compiled.strategy is None and "aot_autograd" in graph.ms
+    assert graph.compiled.strategy is None and graph.trains and len(graph.backward) == 1
 
 
 def test_costs_of_this_machine_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

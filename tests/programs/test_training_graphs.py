@@ -17,6 +17,7 @@ from tests.numerics.compare import check
 from tests.numerics.wide_runs import widened
 from tests.programs.models import Case, run
 from tests.programs.tapes import FromTape
+from tests.programs.threads import in_threads
 
 Program = Callable[..., Any]
 PROGRAMS: dict[str, tuple[Program, list[Callable[[], Any]]]] = {}
@@ -465,12 +466,13 @@ def wide(x: Any) -> Any:
     return z
 
 
+@pytest.mark.parametrize("through", [FromTape, vesta.compile])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program(name: str):
+def test_program(name: str, through: Callable[[Program], Program]):
     function, makes = PROGRAMS[name]
     fixed = [x if isinstance(x, nn.Module) else None for x in (make() for make in makes)]
     plains = copy.deepcopy(fixed)
-    compiled = FromTape(function)
+    compiled = through(function)
     for _ in range(2):
         inputs = [m or make() for m, make in zip(plains, makes, strict=True)]
         wide_inputs = [wide(x) for x in inputs]
@@ -744,3 +746,40 @@ def test_hooks_on_what_is_saved_get_the_compiled_programs():
     y.sum().backward()
     f(plain).sum().backward()
     torch.testing.assert_close(x.grad, plain.grad)
+
+
+def test_explain_shows_the_backward_half():
+    model = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 4))
+    compiled = vesta.compile(model)
+    loss = compiled(numbers(6, 8)()).square().mean()
+    assert "backward: has not run yet; saves" in str(vesta.explain(compiled))
+    loss.backward()
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    assert graph.trains and len(graph.backward) == 1 and 0 < graph.saved_bytes <= graph.eager_saved_bytes
+    assert "into ATen; saves" in str(vesta.explain(compiled))
+
+
+def test_threads_train_through_one_function():
+    """Each has a model of its own; the first step of each may compile."""
+
+    def function(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return m(x).tanh().square().sum()
+
+    models = [nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)) for _ in range(6)]
+
+    def train(call: Program, i: int) -> list[torch.Tensor]:
+        m = copy.deepcopy(models[i])
+        optimizer = torch.optim.SGD(m.parameters(), 0.05)
+        for step in range(12):
+            optimizer.zero_grad()
+            call(m, numbers(6, 8, seed=step)()).backward()
+            optimizer.step()
+        return [p.detach() for p in m.parameters()]
+
+    plain = [train(function, i) for i in range(6)]
+    for _ in range(10):
+        compiled = vesta.compile(function)
+        found: dict[int, list[torch.Tensor]] = {}
+        in_threads(6, lambda i, call=compiled, found=found: found.update({i: train(call, i)}))
+        for i in range(6):
+            torch.testing.assert_close(found[i], plain[i], rtol=1e-4, atol=1e-5)

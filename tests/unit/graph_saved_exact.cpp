@@ -96,7 +96,8 @@ class Exact {
  public:
   struct Cost {
     int64_t bytes = 0;
-    double time = 0;  // as bytes
+    double time = 0;            // as bytes
+    bool reads_others = false;  // tensors that are alive and that eager does not save
   };
 
   explicit Exact(const Joint& j) : j_(j), speeds_(machine()) {
@@ -147,7 +148,9 @@ class Exact {
       const int64_t bytes = bytes_of(v);
       out.bytes += bytes;
       out.time += static_cast<double>(bytes);
-      if (bytes == 0 && !read_by_eager_.contains(v)) out.time += load(v);
+      if (bytes > 0 || read_by_eager_.contains(v)) continue;
+      out.time += load(v);
+      out.reads_others = true;
     }
     for (const Node* n : computed)
       if (is_program(*n)) out.time += time_of(*n);
@@ -160,16 +163,17 @@ class Exact {
     return bytes;
   }
 
-  // The least time with at most `most_bytes`.
-  std::optional<Cost> best(int64_t most_bytes, bool library) const {
+  // The least time with at most `most_bytes`. `limited`: it may compute library calls again, and read tensors that are
+  // alive and that eager does not save.
+  std::optional<Cost> best(int64_t most_bytes, bool limited) const {
     std::optional<Cost> best;
     uint32_t allowed = 0;
     for (size_t i = 0; i < forward_.size(); ++i)
-      if (!is_random(*forward_[i]) && (library || !is_library(*forward_[i]) || !is_program(*forward_[i])))
+      if (!is_random(*forward_[i]) && (limited || !is_library(*forward_[i]) || !is_program(*forward_[i])))
         allowed |= 1u << i;
     for (uint32_t set = allowed;; set = (set - 1) & allowed) {
       const Cost c = cost(set);
-      if (c.bytes <= most_bytes && (!best || c.time < best->time)) best = c;
+      if (c.bytes <= most_bytes && (limited || !c.reads_others) && (!best || c.time < best->time)) best = c;
       if (set == 0) return best;
     }
   }

@@ -1,128 +1,37 @@
 #include "trace_interpreter.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
-
-#include <unordered_map>
 
 #include "base/check.h"
 #include "interop/torch_types.h"
+#include "trace/graph_interpreter.h"
 
 namespace vesta::trace::test {
 namespace {
 
-using graph::Arg;
+// Strides of dimensions of size 1 are arbitrary between meta functions and kernels of ATen itself.
+std::vector<int64_t> effective(std::vector<int64_t> strides, const at::Tensor& t) {
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (t.size(d) == 1) strides[static_cast<size_t>(d)] = 0;
+  return strides;
+}
 
-class Interpreter {
- public:
-  Interpreter(const graph::Graph& g, const std::vector<int64_t>& symbols) : graph_(g) {
-    for (size_t i = 0; i < g.symbols.size(); ++i) values_[g.symbols[i].symbol.node()] = symbols.at(i);
-  }
-
-  int64_t number(Expr e) const {
-    return evaluate(e, [&](Expr s) { return values_.at(s.node()); });
-  }
-  std::vector<int64_t> numbers(const std::vector<Expr>& list) const {
-    std::vector<int64_t> out;
-    for (Expr e : list) out.push_back(number(e));
-    return out;
-  }
-
-  void set(const graph::Value* v, at::Tensor t) { tensors_[v] = std::move(t); }
-  const at::Tensor& get(const graph::Value* v) const { return tensors_.at(v); }
-
-  void run(const graph::Node& n) {
-    const std::string& name = n.op->name;
-    const size_t dot = name.find('.', name.find("::"));
-    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
-        name.substr(0, dot).c_str(), dot == std::string::npos ? "" : name.substr(dot + 1).c_str());
-    torch::jit::Stack stack;
-    for (size_t i = 0; i < n.args().size(); ++i)
-      stack.push_back(argument(n.args()[i], op.schema().arguments()[i].type(), op.schema().arguments()[i].real_type()));
-    op.callBoxed(stack);
-    std::vector<at::Tensor> results;
-    for (const auto& v : stack) {
-      if (v.isTensor())
-        results.push_back(v.toTensor());
-      else if (v.isNone())
-        results.emplace_back();
-      else
-        for (const auto& e : v.toListRef()) results.push_back(e.toTensor());
-    }
-    ASSERT_EQ(results.size(), n.results.size()) << name;
-    for (size_t i = 0; i < results.size(); ++i) {
-      const graph::Value* v = n.results[i];
-      if (!v) continue;
-      EXPECT_EQ(name + " " + std::string(vesta::name(v->type.dtype)),
-                name + " " + std::string(vesta::name(to_dtype(results[i].scalar_type()))));
-      EXPECT_EQ(numbers(v->type.sizes), results[i].sizes().vec()) << name;
-      if (results[i].numel() > 0 && name != "aten::copy") {
-        EXPECT_EQ(effective(numbers(v->type.strides), results[i]), effective(results[i].strides().vec(), results[i]))
-            << name;
-      }
-      at::Tensor t = results[i];
-      if (name == "aten::copy" && t.strides() != at::IntArrayRef(numbers(v->type.strides))) {
-        at::Tensor exact = at::empty_strided(t.sizes(), numbers(v->type.strides), t.options());
-        exact.copy_(t);
-        t = exact;
-      }
-      // Values never change: an extern call must not see a later write through a shared memory.
-      tensors_[v] = t;
+// Values never change: an extern call must not see a later write through a shared memory.
+void run_and_check(GraphInterpreter& in, const graph::Node& n) {
+  const std::string& name = n.op->name;
+  const std::vector<at::Tensor> results = in.run(n);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const graph::Value* v = n.results[i];
+    if (!v) continue;
+    EXPECT_EQ(name + " " + std::string(vesta::name(v->type.dtype)),
+              name + " " + std::string(vesta::name(to_dtype(results[i].scalar_type()))));
+    EXPECT_EQ(in.numbers(v->type.sizes), results[i].sizes().vec()) << name;
+    if (results[i].numel() > 0 && name != "aten::copy") {
+      EXPECT_EQ(effective(in.numbers(v->type.strides), results[i]), effective(results[i].strides().vec(), results[i]))
+          << name;
     }
   }
-
-  // Strides of dimensions of size 1 are arbitrary between meta functions and kernels of ATen itself.
-  static std::vector<int64_t> effective(std::vector<int64_t> strides, const at::Tensor& t) {
-    for (int64_t d = 0; d < t.dim(); ++d)
-      if (t.size(d) == 1) strides[static_cast<size_t>(d)] = 0;
-    return strides;
-  }
-
- private:
-  c10::IValue argument(const Arg& a, const c10::TypePtr& type, const c10::TypePtr& real) const {
-    if (graph::is_none(a)) {
-      return type->kind() == c10::TypeKind::TensorType ? c10::IValue(at::Tensor()) : c10::IValue();
-    }
-    if (const auto* v = std::get_if<graph::Value*>(&a)) return get(*v);
-    if (const auto* list = std::get_if<graph::ValueList>(&a)) {
-      const bool optional =
-          type->str().find("?") != std::string::npos || type->str().find("Optional") != std::string::npos;
-      if (optional) {
-        c10::List<std::optional<at::Tensor>> out;
-        for (const auto* v : *list) out.push_back(v ? std::optional<at::Tensor>(get(v)) : std::nullopt);
-        return out;
-      }
-      c10::List<at::Tensor> out;
-      for (const auto* v : *list) out.push_back(get(v));
-      return out;
-    }
-    if (const auto* b = std::get_if<bool>(&a)) return *b;
-    if (const auto* e = std::get_if<Expr>(&a)) {
-      const auto kind = std::string(real->str());
-      if (kind.find("float") != std::string::npos) return static_cast<double>(number(*e));
-      return number(*e);
-    }
-    if (const auto* l = std::get_if<graph::IntList>(&a)) return numbers(*l);
-    if (const auto* d = std::get_if<double>(&a)) return *d;
-    if (const auto* l = std::get_if<std::vector<double>>(&a)) return *l;
-    if (const auto* l = std::get_if<std::vector<bool>>(&a)) {
-      c10::List<bool> out;
-      for (const bool b : *l) out.push_back(b);
-      return out;
-    }
-    if (const auto* c = std::get_if<std::complex<double>>(&a))
-      return c10::IValue(c10::complex<double>(c->real(), c->imag()));
-    if (const auto* s = std::get_if<std::string>(&a)) return *s;
-    if (const auto* t = std::get_if<DType>(&a)) return to_scalar_type(*t);
-    if (const auto* d = std::get_if<Device>(&a)) return to_torch(*d);
-    if (const auto* f = std::get_if<MemoryFormat>(&a)) return to_torch(*f);
-    return c10::Layout::Strided;
-  }
-
-  const graph::Graph& graph_;
-  std::unordered_map<const ExprNode*, int64_t> values_;
-  std::unordered_map<const graph::Value*, at::Tensor> tensors_;
-};
+}
 
 at::Tensor copy_of(const at::Tensor& t) {
   at::Tensor out = at::empty_strided(t.sizes(), t.strides(), t.options());
@@ -162,8 +71,7 @@ void expect_same(const at::Tensor& got, const at::Tensor& want, const std::strin
   EXPECT_EQ(got.is_neg(), want.is_neg()) << what;
   EXPECT_EQ(got.sizes(), want.sizes()) << what;
   if (want.numel() > 0) {
-    EXPECT_EQ(Interpreter::effective(got.strides().vec(), want), Interpreter::effective(want.strides().vec(), want))
-        << what;
+    EXPECT_EQ(effective(got.strides().vec(), want), effective(want.strides().vec(), want)) << what;
   }
   if (got.sizes() == want.sizes() && got.scalar_type() == want.scalar_type()) {
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-6, true)) << what << "\ngot " << got << "\nwant " << want;
@@ -203,10 +111,10 @@ void run_and_compare(const Traced& traced, const std::vector<at::Tensor>& inputs
 
 std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::Tensor>& inputs,
                                    const std::vector<int64_t>& symbols) {
-  Interpreter in(g, symbols);
+  GraphInterpreter in(g, symbols);
   EXPECT_EQ(g.inputs.size(), inputs.size());
   for (size_t i = 0; i < g.inputs.size(); ++i) in.set(g.inputs[i].value, memory_of(inputs[i]));
-  g.for_each_node([&](graph::Node* n) { in.run(*n); });
+  g.for_each_node([&](graph::Node* n) { run_and_check(in, *n); });
   // All reads come before the first write.
   std::vector<at::Tensor> fresh(g.outputs.size()), writes;
   for (size_t i = 0; i < g.outputs.size(); ++i)

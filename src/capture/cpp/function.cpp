@@ -106,14 +106,13 @@ Way refused(std::string reason, std::exception_ptr error = nullptr) {
 const char* why_not_compiled(const Call& call) {
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) return "an input has a forward-mode tangent";
-    if (c10::GradMode::is_enabled() && has_gradient(t)) return "gradients are recorded for an input";
   }
   return capture::foreign_mode_active() ? "a dispatch mode or a functional transform is active" : nullptr;
 }
 
 // Why a variant may not run this call; nullptr: it may.
 const char* why_not_run(const FunctionVariant& variant, const runtime::CallInputs& in) {
-  if (variant.in_grad_mode && !c10::GradMode::is_enabled()) {
+  if (variant.in_grad_mode && !variant.training && !c10::GradMode::is_enabled()) {
     for (size_t i = 0; i < in.tensor_count(); ++i)
       if (has_gradient(in.tensor(i))) return "gradients are recorded for an input";
   }
@@ -218,8 +217,13 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     const int64_t weight = impl.account.weight(impl.hits.value());
     std::optional<Stopwatch> watch;
     if (weight > 0) watch.emplace();
-    variant->executable->run(in, results.values, given);
-    trace::apply(variant->views, results.values);
+    if (variant->training) {
+      const at::AutoGradMode on(true);  // the graph says where the program records no gradients
+      runtime::run(variant->training, in, results.values);
+    } else {
+      variant->executable->run(in, results.values, given);
+    }
+    trace::apply(variant->views, results.values, variant->training != nullptr);
     if (watch) impl.account.ran(watch->milliseconds(), weight);
     return true;
   } catch (const runtime::FailedAfterWriting& e) {  // an eager call would write a second time
@@ -274,6 +278,9 @@ bool Function::wait(std::chrono::steady_clock::time_point end) {
   bool all = true;
   for (const auto& compile : running) all = (compile->wait_until(end) || compile->is_lost()) && all;
   impl_->take_finished();
+  const auto list = impl_->variants.load();
+  for (const auto& v : *list)
+    for (const auto& half : v->backward) all = half->wait_until(end) && all;
   return all;
 }
 

@@ -26,6 +26,7 @@ bool FunctionVariant::take_compiled() {
   if (!pending->is_done()) return false;
   pipeline::Result made = pending->take();
   executable = std::move(made.executable);
+  if (training) training->forward = executable;
   report = std::move(made.report);
   pending.reset();
   return true;
@@ -34,7 +35,14 @@ bool FunctionVariant::take_compiled() {
 bool FunctionVariant::matches(uint64_t call_context, const detail::Call& call) const {
   return context == call_context && key.size() == call.key.size() &&
          std::equal(key.begin(), key.end(), call.key.begin()) && other_integer(call) < 0 &&
-         executable->accepts(inputs_of(call, lifted));
+         same_gradients(inputs_of(call, lifted)) && executable->accepts(inputs_of(call, lifted));
+}
+
+bool FunctionVariant::same_gradients(const runtime::CallInputs& in) const {
+  if (!in_grad_mode && !training) return true;
+  for (size_t i = 0; i < require_grad.size() && i < in.tensor_count(); ++i)
+    if (in.tensor(i).unsafeGetTensorImpl()->requires_grad() != require_grad[i]) return false;
+  return true;
 }
 
 // A trace keeps integers below 2 as constants even if they are to be symbolic.
@@ -87,6 +95,7 @@ std::string why_not(const FunctionVariantList& list, std::string_view key, uint6
       why = fmt::format("integer argument {} is another constant than {}", i, v.integers.at(static_cast<size_t>(i)));
       continue;
     }
+    if (!v.same_gradients(inputs_of(call, v.lifted))) return "whether gradients are recorded for an input changed";
     std::string found;
     if (!v.executable->accepts(inputs_of(call, v.lifted), &found)) return found;
   }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/background.h"
+#include "pipeline/backward.h"
 #include "runtime/executable.h"
 #include "trace/tensors/view_relation.h"
 #include "vesta/detail/function.h"
@@ -31,9 +31,13 @@ struct FunctionVariant {
   std::shared_ptr<pipeline::Background> pending;          // the compile, until take_compiled() has its result
   std::string eager_reason;                               // not empty: such calls run eager
   bool may_do_later = false;                              // an eager variant: for lack of time or memory
-  std::string failure;        // an error of Vesta's own with symbolic sizes; the variant has none
-  std::exception_ptr error;   // what strict mode rethrows for an eager variant; null if the program itself raised
-  bool in_grad_mode = false;  // an operator was recorded while gradient mode was on: no input may require a gradient
+  std::string failure;             // an error of Vesta's own with symbolic sizes; the variant has none
+  std::exception_ptr error;        // what strict mode rethrows for an eager variant; null if the program itself raised
+  bool in_grad_mode = false;       // an operator was recorded while gradient mode was on
+  std::vector<bool> require_grad;  // by input; it counts where gradients may be recorded
+  // A program that records gradients, whose forward half is the executable, and the compiles of its backward halves.
+  std::shared_ptr<runtime::Differentiable> training;
+  std::vector<std::shared_ptr<pipeline::BackwardCompiles>> backward;
   std::vector<trace::ViewRelation> views;
   std::vector<at::Tensor> lifted;  // tensors that the program captured: the executable's last inputs
   std::shared_ptr<const std::vector<c10::IValue>> constants;
@@ -46,6 +50,8 @@ struct FunctionVariant {
   // Takes the result of the compile. False: it is still running. Throws what the compile threw.
   bool take_compiled();
   bool matches(uint64_t call_context, const detail::Call& call) const;
+  // Whether gradients are recorded for the same inputs as in the trace.
+  bool same_gradients(const runtime::CallInputs& in) const;
   // The first integer argument for which this variant was not compiled; negative: none.
   int other_integer(const detail::Call& call) const;
 };

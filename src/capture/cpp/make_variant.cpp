@@ -117,31 +117,44 @@ struct Maker {
     std::optional<StageClock> clock("trace");
     v->dynamic = dynamic;
     auto constants = std::make_shared<std::vector<c10::IValue>>();
-    trace::Traced traced = trace::trace(trace_inputs(dynamic),
-                                        [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
-                                          detail::Results results;
-                                          constants->clear();
-                                          program(leaves, results, *constants);
-                                          return std::move(results.values);
-                                        },
-                                        {.end = end, .memory = compile_budget(options.compile_memory)});
+    const auto traced_with = [&](bool gradients) {
+      return trace::trace(trace_inputs(dynamic),
+                          [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
+                            detail::Results results;
+                            constants->clear();
+                            program(leaves, results, *constants);
+                            return std::move(results.values);
+                          },
+                          {.gradients = gradients, .end = end, .memory = compile_budget(options.compile_memory)});
+    };
+    trace::Traced traced;
+    try {
+      traced = traced_with(false);
+    } catch (const trace::NeedsGradients&) {
+      traced = traced_with(true);
+      if (!traced.joint) VESTA_UNSUPPORTED("the backward pass cannot be compiled: {}", traced.no_joint);
+    }
     v->constants = std::move(constants);
     v->lifted = std::move(traced.lifted);
     v->in_grad_mode = traced.in_grad_mode;
     v->views = std::move(traced.views);
-    if (c10::GradMode::is_enabled()) {
-      for (const at::Tensor& t : v->lifted) {
-        if (t.unsafeGetTensorImpl()->requires_grad())
-          VESTA_UNSUPPORTED("gradients are recorded for a captured tensor (use a torch::NoGradGuard)");
-      }
-    }
+    for (const at::Tensor& t : traced.inputs)
+      v->require_grad.push_back(t.defined() && t.unsafeGetTensorImpl()->requires_grad());
     pipeline::Traced facts;
     facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
     facts.op_count = traced.op_count;
     facts.trace_ms = clock->milliseconds();
     clock.reset();
     facts.deterministic = at::globalContext().deterministicAlgorithms();
-    v->pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
+    std::unique_ptr<graph::Graph> graph = std::move(traced.graph);
+    if (traced.joint) {
+      facts.inference = false;
+      pipeline::Training training = pipeline::split_training(std::move(graph), *traced.joint, options, facts);
+      v->training = std::move(training.program);
+      v->backward = std::move(training.backward);
+      graph = std::move(training.forward);
+    }
+    v->pending = pipeline::start_compile(std::move(graph), options, std::move(facts), end);
     v->take_compiled();
     totals::of(totals::Count::Variants).add();
     return v;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "artifact/uses.h"
+#include "interop/find_operator.h"
 #include "runtime/extern_call.h"
 #include "runtime/ops/rows.h"
 

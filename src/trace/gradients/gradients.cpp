@@ -18,6 +18,8 @@
 #include <typeinfo>
 
 #include "base/check.h"
+#include "interop/autograd_node.h"
+#include "trace/gradients/joint.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
@@ -34,17 +36,6 @@ struct InputGradient final : torch::autograd::Node {
     VESTA_UNSUPPORTED("a backward pass inside the program goes through an input");
   }
 };
-
-// torch uses shared pointers before 2.12 or so, and intrusive ones since.
-using NodePointer = decltype(torch::autograd::Edge::function);
-
-template <class Pointer = NodePointer>
-Pointer make_input_gradient() {
-  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>)
-    return std::make_shared<InputGradient>();
-  else
-    return c10::make_intrusive<InputGradient>();
-}
 
 // While it lives, the thread's calls run autograd's kernels again.
 c10::impl::ForceDispatchKeyGuard with_autograd() {
@@ -67,9 +58,8 @@ const c10::Type* inner_type(const c10::Type* t) {
   return optional ? inner_type(optional->getElementType().get()) : t;
 }
 
-bool is_custom_function(const torch::autograd::Node& node) {
-  const std::string_view type = typeid(node).name();
-  return type.find("6PyNode") != std::string_view::npos || type.find("7CppNode") != std::string_view::npos;
+bool has_name(const torch::autograd::Node& node, std::string_view name) {
+  return std::string_view(typeid(node).name()).find(name) != std::string_view::npos;
 }
 
 bool is_input_gradient(const torch::autograd::Node& node) {
@@ -166,13 +156,15 @@ TapeArg Gradients::to_result(const c10::IValue& v) {
 
 void Gradients::add_input(const at::Tensor& real, const at::Tensor& fake, bool is_new) {
   if (is_new) {
-    inputs_.emplace_back(real, fake);
+    JointInput& in = inputs_.emplace_back(real, fake, static_cast<int>(traced(fake)->identity));
     if (real.requires_grad() && real.is_leaf()) {
       fake.set_requires_grad(true);
+      in.history = torch::autograd::impl::gradient_edge(fake);
     } else if (real.requires_grad()) {
-      NodePointer node = make_input_gradient();
+      NodePointer node = make_autograd_node<InputGradient>();
       const uint32_t n = node->add_input_metadata(fake);
-      torch::autograd::impl::set_gradient_edge(fake, torch::autograd::Edge(std::move(node), n));
+      in.history = torch::autograd::Edge(std::move(node), n);
+      torch::autograd::impl::set_gradient_edge(fake, in.history);
     }
   }
   tape_.inputs.push_back(name(fake));
@@ -285,14 +277,14 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
 
 // ---- the end ------------------------------------------------------------------------------------------------------
 
-void Gradients::check_history(const std::vector<c10::IValue>& results) const {
+void Gradients::check_history(const std::vector<c10::IValue>& results, bool for_tape) const {
   std::vector<NodePointer> open;
   std::unordered_set<const torch::autograd::Node*> seen;
   const auto follow = [&](const NodePointer& node) {
     if (node && seen.insert(node.get()).second) open.push_back(node);
   };
   const auto is_fake = [&](const at::Tensor& t) {
-    return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& input) { return input.second.is_same(t); });
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const JointInput& input) { return input.fake.is_same(t); });
   };
   const auto start = [&](const at::Tensor& t) {
     if (!t.requires_grad()) return;
@@ -301,7 +293,7 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
     if (!t.is_leaf()) return follow(t.grad_fn());
     if (traced(t) && !is_fake(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
   };
-  for (const auto& [real, fake] : inputs_) {
+  for (const auto& [real, fake, input, history] : inputs_) {
     if (fake.is_leaf() && fake.requires_grad() != real.requires_grad())
       VESTA_UNSUPPORTED("requires_grad of an input changes");
     // Hooks and retained gradients of the caller's would follow the input into history that the compiled program does
@@ -317,18 +309,29 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
     const auto node = std::move(open.back());
     open.pop_back();
     if (has_hooks(*node)) VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
-    if (is_custom_function(*node) && !known_functions_.contains(number_of(*node)))
+    // The tape has operators alone. A walk runs the function's own backward, which for one in C++ is all that it does.
+    const bool is_custom = has_name(*node, "6PyNode") || (for_tape && has_name(*node, "7CppNode"));
+    if (is_custom && !known_functions_.contains(number_of(*node)))
       VESTA_UNSUPPORTED("a custom autograd.Function ({})", node->name());
     if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get())) start(leaf->variable);
     for (const torch::autograd::Edge& edge : node->next_edges()) follow(edge.function);
   }
 }
 
+graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
+  const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
+  {
+    const auto autograd = with_autograd();
+    check_history(results, false);
+  }
+  return trace::add_backward(recorder_, results, inputs_);
+}
+
 Tape Gradients::finish(const std::vector<c10::IValue>& results) {
   {
     const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
     const auto autograd = with_autograd();
-    check_history(results);
+    check_history(results, true);
   }
   for (const c10::IValue& v : results) {
     tape_.outputs.push_back(to_arg(v, *c10::AnyType::get()));

@@ -12,6 +12,8 @@
 
 #include <unordered_set>
 
+#include "graph/joint.h"
+#include "trace/gradients/joint.h"
 #include "trace/gradients/tape.h"
 #include "trace/operators/operator_table.h"
 
@@ -32,6 +34,9 @@ class Gradients {
   void note_copy(const TracedTensorImpl& original, TracedTensorImpl& copy);
   // Notes what the program wrote into one of its tensors through a pointer.
   void note_contents(int tensor, const at::Tensor& contents);
+  // Appends the backward pass to the graph, whose outputs are known. Throws Unsupported or what torch's formulas throw;
+  // then the graph is as it was.
+  graph::Joint add_backward(const std::vector<c10::IValue>& results);
   // Completes the tape. Throws Unsupported where the tape would not do all that eager's autograd does.
   Tape finish(const std::vector<c10::IValue>& results);
 
@@ -44,13 +49,13 @@ class Gradients {
   void refuse_hidden_state() const;
   void run(const Operator& op, torch::jit::Stack& stack);
   void run_differentiably(const Operator& op, torch::jit::Stack& stack);
-  void check_history(const std::vector<c10::IValue>& results) const;
+  void check_history(const std::vector<c10::IValue>& results, bool for_tape) const;
 
   Recorder& recorder_;
   Tape tape_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> inputs_;  // real, fake tensor
-  std::unordered_set<const void*> known_functions_;        // nodes that custom operators made
-  bool inside_ = false;                                    // of an operator that is on the tape
+  std::vector<JointInput> inputs_;
+  std::unordered_set<const void*> known_functions_;  // nodes that custom operators made
+  bool inside_ = false;                              // of an operator that is on the tape
   bool below_autograd_ = false;
   size_t saved_tensor_hooks_;
 };

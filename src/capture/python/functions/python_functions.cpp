@@ -28,6 +28,7 @@ constexpr Row kRows[] = {
     {"torch._dynamo.decorators", "mark_static_address", handlers::mark_for_dynamo},
     {"vesta.compiled_method", "as_compiled", handlers::as_compiled},
     {"torch._dynamo.eval_frame", "_TorchDynamoContext.__call__.<locals>.compile_wrapper", handlers::compiled_by_torch},
+    {"torch._dynamo.eval_frame", "DisableContext.__call__.<locals>._fn", handlers::compiled_by_torch},
     {"torch._compile", "_disable_dynamo.<locals>.inner", handlers::hidden_from_dynamo},
     {"torch._ops", "HigherOrderOperator.__call__", handlers::call_higher_order},
     {"torch.autograd.profiler", "record_function.__init__", nullptr, true},
@@ -113,7 +114,10 @@ bool computes_nothing(PyObject* function) {
 
 bool is_disabled(PyObject* function) {
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  return dict && PyDict_GetItemWithError(dict, "_torchdynamo_disable"_name) == Py_True;
+  if (!dict || PyDict_GetItemWithError(dict, "_torchdynamo_disable"_name) != Py_True) return false;
+  // The first use of torch.compile in a process disables functions of torch.optim that Dynamo does not support.
+  PyObject* why = attribute(function, "_torchdynamo_disable_msg");
+  return !why || !PyUnicode_Check(why) || !utf8_of(why).starts_with("optimizer <class 'torch.optim.");
 }
 
 std::string reason_of_disabling(PyObject* function) {

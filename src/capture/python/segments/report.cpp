@@ -2,6 +2,8 @@
 #include "artifact/steps.h"
 #include "capture/python/guards/guard_text.h"
 #include "capture/python/segments/captured.h"
+#include "pipeline/backward.h"
+#include "runtime/differentiable.h"
 #include "runtime/executable.h"
 
 namespace vesta::capture {
@@ -48,6 +50,15 @@ CaptureReport Captured::report() const {
         c.compiled->graphs = v->graph.executable->graphs();
         c.steps = artifact::steps_of(v->graph.executable->artifact());
         c.output_bytes = artifact::output_bytes_of(v->graph.executable->artifact());
+      }
+      c.trains = v->graph.training != nullptr;
+      if (c.trains) {
+        c.saved_bytes = v->graph.training->saved_bytes;
+        c.eager_saved_bytes = v->graph.training->eager_saved_bytes;
+      }
+      for (const auto& half : v->graph.backward) {
+        for (CompileReport& made : half->reports()) c.backward.push_back(std::move(made));
+        for (std::string& why : half->failures()) c.backward_failures.push_back(std::move(why));
       }
       for (const Guard& g : v->guards.guards()) {
         CaptureGuard guard;

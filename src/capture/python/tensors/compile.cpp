@@ -9,12 +9,14 @@
 #include "base/log.h"
 #include "base/stage_clock.h"
 #include "capture/python/package.h"
+#include "capture/python/tensors/run.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "graph/copy.h"
 #include "graph/device.h"
 #include "graph/graph.h"
-#include "pipeline/background.h"
+#include "pipeline/backward.h"
+#include "runtime/differentiable.h"
 #include "trace/trace.h"
 #include "vesta/error.h"
 
@@ -33,6 +35,7 @@ constexpr double kBriefUs = 5;
 
 static void set_compiled(CompiledGraph& out, pipeline::Result result) {
   out.executable = std::move(result.executable);
+  if (out.training) out.training->forward = out.executable;
   out.report = std::move(result.report);
   out.calls_aten = out.report.ops_extern > 0;
   double us = 0;
@@ -43,7 +46,12 @@ static void set_compiled(CompiledGraph& out, pipeline::Result result) {
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
   if (const std::shared_ptr<pipeline::Background> pending = graph.pending) {
     const py::gil_scoped_release release;
-    return pending->is_lost() || pending->wait_until(end);
+    if (!pending->is_lost() && !pending->wait_until(end)) return false;
+  }
+  {
+    const py::gil_scoped_release release;
+    for (const auto& half : graph.backward)
+      if (!half->wait_until(end)) return false;
   }
   if (!graph.differentiable) return true;
   const auto program = py::reinterpret_borrow<py::object>(graph.differentiable.get());
@@ -81,24 +89,35 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.trace_ms = trace_ms;
   facts.frames = graph.frames;
   facts.may_choose = true;
-  facts.inference = !traced.tape;
+  facts.inference = !traced.tape && !traced.joint;
   facts.deterministic = at::globalContext().deterministicAlgorithms();
   CompiledGraph out;
   out.in_grad_mode = graph.in_grad_mode;
   out.on_gpu = graph::first_device(*traced.graph, DeviceType::CUDA).has_value();
   out.views = std::move(traced.views);
-  if (traced.tape) {
+  if (traced.tape && !traced.joint) {
     out.trains = true;
     out.tape = std::move(traced.tape);
     out.options = std::make_shared<const Options>(options);
   }
-  if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*traced.graph));
+  if (!traced.no_joint.empty())
+    log::write(log::Topic::Fallbacks, "the backward pass goes through AOTAutograd: " + traced.no_joint);
+  std::unique_ptr<graph::Graph> main = std::move(traced.graph);
+  if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*main));
+  if (traced.joint) {
+    out.trains = true;
+    const py::gil_scoped_release release;
+    pipeline::Training training = pipeline::split_training(std::move(main), *traced.joint, options, facts);
+    out.training = std::move(training.program);
+    out.backward = std::move(training.backward);
+    main = std::move(training.forward);
+  }
   const bool may_have_early = options.kernels && !out.on_gpu && !out.trains;
   {
     const py::gil_scoped_release release;
-    std::unique_ptr<graph::Graph> copy = may_have_early ? graph::copy(*traced.graph) : nullptr;
+    std::unique_ptr<graph::Graph> copy = may_have_early ? graph::copy(*main) : nullptr;
     pipeline::Traced same = facts;
-    out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
+    out.pending = pipeline::start_compile(std::move(main), options, std::move(facts), end);
     if (copy && !out.pending->is_done()) {
       out.early = std::make_shared<CompiledGraph>();
       out.early->in_grad_mode = out.in_grad_mode;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "capture/python/package.h"
+#include "runtime/differentiable.h"
 #include "runtime/executable.h"
 #include "runtime/random_state.h"
 #include "vesta/detail/function.h"
@@ -193,8 +194,12 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     if (compiled.calls_aten) warnings.emplace();
     std::optional<py::gil_scoped_release> release;
     if (!compiled.is_brief) release.emplace();
-    const at::AutoGradMode as_recorded(compiled.in_grad_mode && c10::GradMode::is_enabled());
-    graph.run(in, values);
+    const bool records = compiled.training != nullptr;  // its graph says where the program records no gradients
+    const at::AutoGradMode as_recorded(records || (compiled.in_grad_mode && c10::GradMode::is_enabled()));
+    if (records)
+      runtime::run(compiled.training, in, values);
+    else
+      graph.run(in, values);
   } catch (const runtime::FailedAfterWriting& e) {
     try {
       std::rethrow_exception(e.cause);
@@ -216,7 +221,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     return failed(why, e.what());
   }
   if (graph.times_prepacked() != compiled.watched) watch_parameters(compiled, tensors);
-  if (!compiled.views.empty()) trace::apply(compiled.views, values);
+  if (!compiled.views.empty()) trace::apply(compiled.views, values, compiled.training != nullptr);
   for (const c10::IValue& v : values) {
     PyObject* x = v.isTensor() ? THPVariable_Wrap(v.toTensor())
                   : v.isInt()  ? PyLong_FromLongLong(v.toInt())

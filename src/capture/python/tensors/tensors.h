@@ -24,10 +24,12 @@
 
 namespace vesta::pipeline {
 class Background;
-}
+class BackwardCompiles;
+}  // namespace vesta::pipeline
 namespace vesta::runtime {
+struct Differentiable;
 class Executable;
-}
+}  // namespace vesta::runtime
 namespace vesta::trace {
 struct Tape;
 struct Traced;
@@ -156,9 +158,12 @@ struct CompiledGraph {
   // While the compile goes on: the same graph as calls into ATen alone, which are ready much earlier. nullptr: there is
   // none. It is never changed, and a run shares it: the compile may end while it runs.
   std::shared_ptr<CompiledGraph> early;
-  // With gradients, the executable only checks the inputs, and what runs is `differentiable`, a callable on the input
-  // tensors and integers (python/vesta/training.py). The first run makes it of the tape.
-  bool trains = false;
+  bool trains = false;  // gradients are recorded
+  // The program whose forward half is the executable, and the compiles of its backward halves.
+  std::shared_ptr<runtime::Differentiable> training;
+  std::vector<std::shared_ptr<pipeline::BackwardCompiles>> backward;
+  // Where the backward pass could not be traced: the executable only checks the inputs, and `differentiable`, a
+  // callable on these which the first run makes of the tape (python/vesta/training.py), runs.
   std::shared_ptr<const trace::Tape> tape;
   std::shared_ptr<const Options> options;  // for the tape
   Object differentiable;
@@ -191,9 +196,5 @@ bool is_lost(const CompiledGraph& graph);
 bool finish_compile(CompiledGraph& graph);
 // Whether the `early` graph of one whose compile goes on can run.
 bool finish_early(CompiledGraph& graph);
-
-// Makes a Python object of a tape. The bindings set it.
-using TapeMaker = PyObject* (*)(std::shared_ptr<const trace::Tape>);
-void set_tape_maker(TapeMaker maker);
 
 }  // namespace vesta::capture

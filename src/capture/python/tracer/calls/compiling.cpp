@@ -59,7 +59,8 @@ Result as_compiled(Trace&, const Call& c) {
   return Py_NewRef(c.args[0]);
 }
 
-// A function that torch.compile wrapped is compiled once: as part of this program.
+// A function that torch.compile wrapped is compiled once: as part of this program. So is one that is disabled for
+// Dynamo alone.
 Result compiled_by_torch(Trace& t, const Call& c) {
   PyObject* inner = is_disabled(c.function) ? nullptr : wrapped_callable(c.function, "_torchdynamo_orig_callable");
   if (!inner) return std::nullopt;

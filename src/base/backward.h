@@ -1,0 +1,31 @@
+// Facts about the halves of a program with gradients, for those that make the halves and those that run them.
+#pragma once
+
+#include <cstdint>
+
+namespace vesta {
+
+// A tensor that the forward half leaves to the backward half.
+struct Saved {
+  enum class From : uint8_t { Input, Output };  // of the forward half
+  From from = From::Output;
+  int index = 0;
+  bool operator==(const Saved&) const = default;
+};
+
+// What autograd knows of a result.
+enum class History : uint8_t {
+  Recorded,      // what its memory gives: a node of ours, a view of an input or of another result
+  Unrecorded,    // it is a view that was made while gradient mode was off
+  Detached,      // none
+  DetachedView,  // it is a view of a tensor that has none
+};
+
+// What a backward pass brings for a result.
+enum class TangentState : uint8_t {
+  Dense,      // a tensor with the strides of the result
+  Expanded,   // one number, seen at every element: all strides are 0 (the gradient of a sum)
+  Undefined,  // nothing: no loss depends on the result
+};
+
+}  // namespace vesta

@@ -1,0 +1,61 @@
+// Joint graphs: a program and the backward pass of its results in one graph, and its split into two halves.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/backward.h"
+#include "graph/graph.h"
+
+namespace vesta::graph {
+
+// Results whose backward passes share something that eager would save. Each part has a node in autograd's graph, which
+// saves and frees by itself.
+struct JointPart {
+  std::vector<int> tangents;  // inputs of the joint graph: the gradients of results
+  // Per tangent, what it is the gradient of: an output of the joint graph, which is Fresh, or, if negative, the
+  // contents of the written input -1 - result.
+  std::vector<int> results;
+  std::vector<int> gradients;  // outputs of the joint graph, Fresh
+  std::vector<int> inputs;     // per gradient, the program's input that it is the gradient of
+};
+
+// The graph's inputs are the program's, then from `first_tangent` on the tangents. Its outputs are the program's, then
+// from `first_gradient` on the gradients. Only nodes from `first_backward` on (nullptr: none) are of the backward pass.
+struct Joint {
+  std::vector<JointPart> parts;
+  size_t first_tangent = 0;
+  size_t first_gradient = 0;
+  std::vector<History> histories;  // by output of the program that is returned
+  Node* first_backward = nullptr;
+};
+
+struct BackwardHalf {
+  // Its inputs are the saved tensors, then the tangents; its integer arguments are the sizes (Halves::sizes). Its
+  // outputs are the gradients, each value once.
+  std::unique_ptr<Graph> graph;
+  std::vector<int> saved;      // indices of Halves::saved
+  std::vector<int> results;    // as JointPart::results, of the forward half
+  std::vector<int> inputs;     // per gradient, the input of the forward half
+  std::vector<int> gradients;  // per gradient, an output of `graph`
+};
+
+struct Halves {
+  // Its outputs are the program's, all shown (Output::hidden), then saved tensors, then sizes.
+  std::unique_ptr<Graph> forward;
+  size_t returned = 0;  // outputs that the program returns
+  std::vector<Saved> saved;
+  std::vector<int> sizes;  // outputs of the forward half, integers
+  std::vector<BackwardHalf> backward;
+};
+
+// Whether a second run has no effect and gives equal results.
+bool can_run_again(const Graph& graph);
+
+// Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it
+// (choose_saved() in graph/saved_values.h).
+Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved);
+
+}  // namespace vesta::graph

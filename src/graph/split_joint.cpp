@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "graph/copy.h"
+#include "graph/joint.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+class Splitter {
+ public:
+  Splitter(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved)
+      : graph_(std::move(graph)), joint_(joint), chosen_(saved.begin(), saved.end()) {
+    for (const Node* n = joint.first_backward; n; n = n->next) backward_.insert(n);
+    for (size_t i = 0; i < graph_->inputs.size(); ++i) input_of_[graph_->inputs[i].value] = static_cast<int>(i);
+    for (const Mutation& m : graph_->mutations) written_.insert(graph_->inputs[static_cast<size_t>(m.input)].value);
+    for (size_t i = 0; i < joint.first_gradient; ++i)
+      if (const Output& o = graph_->outputs[i]; o.kind == OutputKind::Fresh)
+        output_of_.try_emplace(o.value, static_cast<int>(i));
+  }
+
+  Halves run() {
+    while (out_.returned < joint_.first_gradient && !graph_->outputs[out_.returned].hidden) ++out_.returned;
+    std::vector<Output> outputs(graph_->outputs.begin(),
+                                graph_->outputs.begin() + static_cast<ptrdiff_t>(joint_.first_gradient));
+    for (Output& o : outputs) o.hidden = false;
+    for (const JointPart& part : joint_.parts) out_.backward.push_back(half_of(part));
+    for (const Value* v : extra_) outputs.push_back({.value = const_cast<Value*>(v)});
+    for (const SymbolSource& s : graph_->symbols) {
+      out_.sizes.push_back(static_cast<int>(outputs.size()));
+      outputs.push_back({.kind = OutputKind::Integer, .integer = s.symbol});
+    }
+    graph_->outputs = std::move(outputs);
+    for (Node* n = graph_->last(); n && backward_.contains(n);) {
+      Node* const previous = n->prev;
+      const auto is_read = [&](const Value* v) { return v && graph_->is_used(v); };  // it is saved
+      if (std::ranges::none_of(n->results, is_read)) graph_->erase(n);
+      n = previous;
+    }
+    graph_->inputs.resize(joint_.first_tangent);
+    // Weights change from step to step: nothing is made of them once and kept.
+    for (Input& i : graph_->inputs) i.kind = InputKind::Argument;
+    out_.forward = std::move(graph_);
+    return std::move(out_);
+  }
+
+ private:
+  // What the part needs, from its gradients back to saved values.
+  struct Needs {
+    std::vector<const Value*> saved;
+    std::unordered_set<const Node*> nodes;
+  };
+
+  Needs needs_of(const JointPart& part) const {
+    Needs out;
+    std::unordered_set<const Value*> seen;
+    std::vector<const Value*> open;
+    const auto ask = [&](const Value* v) {
+      if (seen.insert(v).second) open.push_back(v);
+    };
+    for (const int g : part.gradients) ask(graph_->outputs[static_cast<size_t>(g)].value);
+    while (!open.empty()) {
+      const Value* const v = open.back();
+      open.pop_back();
+      const Node* const n = v->producer;
+      if (chosen_.contains(v)) {
+        out.saved.push_back(v);
+      } else if (n) {
+        if (out.nodes.insert(n).second) n->for_each_input(ask);
+      } else {
+        VESTA_CHECK(static_cast<size_t>(input_of_.at(v)) >= joint_.first_tangent, "input {} is read and not saved",
+                    input_of_.at(v));
+      }
+    }
+    std::ranges::sort(out.saved, {}, &Value::id);
+    return out;
+  }
+
+  int saved(const Value* v) {
+    Saved s;
+    if (const auto it = input_of_.find(v); it != input_of_.end() && !written_.contains(v)) {
+      s = {Saved::From::Input, it->second};
+    } else if (const auto made = output_of_.find(v); made != output_of_.end()) {
+      s = {Saved::From::Output, made->second};
+    } else {
+      s = {Saved::From::Output, static_cast<int>(joint_.first_gradient + extra_.size())};
+      output_of_[v] = s.index;
+      extra_.push_back(v);
+    }
+    const auto [it, added] = saved_.try_emplace(v, static_cast<int>(out_.saved.size()));
+    if (added) out_.saved.push_back(s);
+    return it->second;
+  }
+
+  BackwardHalf half_of(const JointPart& part) {
+    const Needs needs = needs_of(part);
+    BackwardHalf half;
+    half.graph = std::make_unique<Graph>();
+    Graph& to = *half.graph;
+    std::unordered_map<Expr, Expr> symbols;
+    for (size_t i = 0; i < graph_->symbols.size(); ++i) {
+      const Expr s = graph_->symbols[i].symbol;
+      const ExprNode& n = *s.node();
+      symbols.emplace(s, to.context->size_symbol(n.name, n.hint, n.lower));
+      to.symbols.push_back({.symbol = symbols.at(s), .input = -1, .dim = static_cast<int>(i)});
+    }
+    const ExprMap map = [&](Expr e) {
+      return e.is_constant() ? e : substitute(e, [&](Expr symbol) { return symbols.at(symbol); });
+    };
+    for (const Guard& g : graph_->guards) to.guards.push_back({map(g.left), g.relation, map(g.right), g.source});
+    std::unordered_map<const Value*, Value*> values;
+    const auto add_input = [&](const Value* v, const std::string& name) {
+      values[v] = to.add_input(mapped(v->type, map), InputKind::Argument, name);
+      constexpr int64_t kFresh = 16;  // memory of PyTorch's allocators is aligned to more
+      const auto given = input_of_.find(v);
+      const bool is_input = given != input_of_.end() && static_cast<size_t>(given->second) < joint_.first_tangent;
+      if (v->type.device.type == DeviceType::CUDA)
+        to.inputs.back().alignment = is_input ? graph_->inputs[static_cast<size_t>(given->second)].alignment : kFresh;
+    };
+    for (const Value* v : needs.saved) {
+      half.saved.push_back(saved(v));
+      add_input(v, "saved" + std::to_string(half.saved.size() - 1));
+    }
+    for (size_t i = 0; i < part.tangents.size(); ++i) {
+      const Input& in = graph_->inputs[static_cast<size_t>(part.tangents[i])];
+      half.results.push_back(part.results[i]);
+      add_input(in.value, in.name);
+    }
+    graph_->for_each_node([&](Node* n) {
+      if (needs.nodes.contains(n)) add_copy(to, *n, map, values);
+    });
+    std::unordered_map<const Value*, int> places;
+    for (size_t i = 0; i < part.gradients.size(); ++i) {
+      const Value* const v = graph_->outputs[static_cast<size_t>(part.gradients[i])].value;
+      const auto [it, added] = places.try_emplace(v, static_cast<int>(to.outputs.size()));
+      if (added) to.outputs.push_back({.value = values.at(v)});
+      half.gradients.push_back(it->second);
+      half.inputs.push_back(part.inputs[i]);
+    }
+    return half;
+  }
+
+  std::unique_ptr<Graph> graph_;
+  const Joint& joint_;
+  const std::unordered_set<const Value*> chosen_;
+  Halves out_;
+  std::unordered_set<const Node*> backward_;
+  std::unordered_map<const Value*, int> input_of_, output_of_, saved_;
+  std::unordered_set<const Value*> written_;
+  std::vector<const Value*> extra_;  // outputs of the forward half for the backward half alone
+};
+
+}  // namespace
+
+bool can_run_again(const Graph& graph) {
+  for (const Node* n = graph.first(); n; n = n->next)
+    if (!is_pure(*n)) return false;
+  return graph.mutations.empty();
+}
+
+Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved) {
+  return Splitter(std::move(graph), joint, saved).run();
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,158 @@
+#include "pipeline/backward.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "graph/saved_values.h"
+#include "graph/tangents.h"
+#include "trace/graph_interpreter.h"
+
+namespace vesta::pipeline {
+
+constexpr int64_t kLongest = 1'000'000'000;  // milliseconds: longer deadlines are none
+
+BackwardCompiles::BackwardCompiles(std::unique_ptr<graph::Graph> graph, size_t tangents, const Options& options,
+                                   Traced facts)
+    : text_(graph::print(*graph)), options_(options), facts_(std::move(facts)) {
+  start(States(tangents, TangentState::Dense), std::move(graph));
+}
+
+std::unique_ptr<graph::Graph> BackwardCompiles::graph_for(const States& states) const {
+  return graph::for_tangents(*graph::parse(text_), states);
+}
+
+BackwardCompiles::Variant& BackwardCompiles::start(const States& states, std::unique_ptr<graph::Graph> graph) {
+  auto made = std::make_unique<Variant>();
+  made->pending = start_awaited(std::move(graph), options_, facts_);
+  return *(variants_[states] = std::move(made));
+}
+
+std::shared_ptr<const runtime::Executable> BackwardCompiles::get(std::span<const TangentState> states) {
+  using Clock = Background::Clock;
+  const std::lock_guard lock(mutex_);
+  const States key(states.begin(), states.end());
+  const auto it = variants_.find(key);
+  Variant* v = it == variants_.end() ? nullptr : it->second.get();
+  if (!v || (v->pending && v->pending->is_lost())) v = &start(key, graph_for(key));
+  if (v->pending) {
+    const bool waits = !options_.background && !v->is_late;
+    const Clock::time_point end = options_.deadline_ms < 0 || options_.deadline_ms > kLongest
+                                      ? Clock::time_point::max()
+                                      : Clock::now() + std::chrono::milliseconds(options_.deadline_ms);
+    if (waits && !v->pending->wait_until(end)) v->pending->lower(), v->is_late = true;
+    if (!v->pending->is_done()) return nullptr;
+    try {
+      Result result = v->pending->take();
+      v->executable = std::move(result.executable);
+      v->report = std::move(result.report);
+    } catch (const std::exception& e) {
+      v->error = std::current_exception();
+      v->why = e.what();
+      log::write(log::Topic::Fallbacks, "a backward half runs as calls of its operators: " + v->why);
+    }
+    v->pending.reset();
+  }
+  if (v->error && options_.strict) std::rethrow_exception(v->error);
+  return v->executable;
+}
+
+std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentState> states,
+                                                       std::span<const at::Tensor> inputs,
+                                                       std::span<const int64_t> sizes) const {
+  const std::unique_ptr<graph::Graph> g = graph_for(States(states.begin(), states.end()));
+  trace::GraphInterpreter in(*g, sizes);
+  for (size_t i = 0; i < inputs.size(); ++i) in.set(g->inputs[i].value, inputs[i]);
+  g->for_each_node([&](const graph::Node* n) { in.run(*n); });
+  std::vector<at::Tensor> out;
+  for (const graph::Output& o : g->outputs)
+    out.push_back(o.kind == graph::OutputKind::None ? at::Tensor() : in.get(o.value));
+  return out;
+}
+
+std::vector<std::string> BackwardCompiles::failures() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out;
+  for (const auto& [states, v] : variants_)
+    if (v->error) out.push_back(v->why);
+  return out;
+}
+
+bool BackwardCompiles::wait_until(Background::Clock::time_point end) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [states, v] : variants_)
+    if (v->pending && !v->pending->is_lost() && !v->pending->wait_until(end)) return false;
+  return true;
+}
+
+std::vector<CompileReport> BackwardCompiles::reports() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CompileReport> out;
+  for (const auto& [states, v] : variants_)
+    if (v->executable) out.push_back(v->report);
+  return out;
+}
+
+namespace {
+
+// `forward`: a half whose program can run again.
+runtime::Differentiable::Again run_again(const graph::Graph* forward) {
+  // Most programs never need it: it is kept as text until then.
+  struct Kept {
+    explicit Kept(const graph::Graph& graph) : text(graph::print(graph)) {}
+    std::once_flag once;
+    std::string text;
+    std::unique_ptr<const graph::Graph> graph;
+  };
+  return [kept = std::make_shared<Kept>(*forward)](std::span<const at::Tensor> inputs, std::span<const int64_t> sizes,
+                                                   std::span<const int> outputs) {
+    std::call_once(kept->once, [&] { kept->graph = graph::parse(std::exchange(kept->text, {})); });
+    const graph::Graph* const g = kept->graph.get();
+    trace::GraphInterpreter in(*g, sizes);
+    for (size_t i = 0; i < inputs.size(); ++i) in.set(g->inputs[i].value, inputs[i]);
+    g->for_each_node([&](const graph::Node* n) { in.run(*n); });
+    std::vector<at::Tensor> out;
+    for (const int i : outputs) out.push_back(in.get(g->outputs[static_cast<size_t>(i)].value));
+    return out;
+  };
+}
+
+}  // namespace
+
+Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
+                        const Traced& facts) {
+  const graph::SavedValues saved =
+      graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient, {}, target_of(*graph));
+  if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));
+  graph::Halves halves = graph::split(std::move(graph), joint, saved.saved);
+  Training out;
+  out.program = std::make_shared<runtime::Differentiable>();
+  runtime::Differentiable& d = *out.program;
+  d.returned = halves.returned;
+  d.histories = joint.histories;
+  d.saved = halves.saved;
+  d.saved_bytes = saved.bytes;
+  d.eager_saved_bytes = saved.eager_bytes;
+  d.sizes = halves.sizes;
+  if (graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty()) d.again = run_again(halves.forward.get());
+  Traced same = facts;
+  same.facts = {};
+  same.may_choose = false;
+  for (graph::BackwardHalf& half : halves.backward) {
+    if (half.gradients.empty()) continue;
+    auto compiles = std::make_shared<BackwardCompiles>(std::move(half.graph), half.results.size(), options, same);
+    d.parts.push_back(
+        {.saved = std::move(half.saved),
+         .results = std::move(half.results),
+         .inputs = std::move(half.inputs),
+         .gradients = std::move(half.gradients),
+         .program = [compiles](std::span<const TangentState> states) { return compiles->get(states); },
+         .by_operators =
+             [compiles](std::span<const TangentState> states, std::span<const at::Tensor> inputs,
+                        std::span<const int64_t> sizes) { return compiles->by_operators(states, inputs, sizes); }});
+    out.backward.push_back(std::move(compiles));
+  }
+  out.forward = std::move(halves.forward);
+  return out;
+}
+
+}  // namespace vesta::pipeline

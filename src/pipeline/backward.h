@@ -1,0 +1,68 @@
+// The compiles of a backward half: one for each set of tangents that backward passes bring.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/backward.h"
+#include "graph/joint.h"
+#include "pipeline/background.h"
+#include "runtime/differentiable.h"
+
+namespace vesta::pipeline {
+
+// Starts the compile for dense tangents at once, and the others when they are asked for. Thread-safe.
+class BackwardCompiles {
+ public:
+  // `tangents`: how many of the graph's last inputs are tangents.
+  BackwardCompiles(std::unique_ptr<graph::Graph> graph, size_t tangents, const Options& options, Traced facts);
+
+  // Waits for the compile as long as the options allow, and starts it if it is the first for these states. nullptr: the
+  // compile goes on in the background, or has failed. With Options::strict it throws what the compile threw.
+  std::shared_ptr<const runtime::Executable> get(std::span<const TangentState> states);
+  // The gradients by calls of the operators of the graph; undefined tensors where a gradient is undefined.
+  std::vector<at::Tensor> by_operators(std::span<const TangentState> states, std::span<const at::Tensor> inputs,
+                                       std::span<const int64_t> sizes) const;
+  // Whether the compiles that have been started are done. Waits until `end` for them.
+  bool wait_until(Background::Clock::time_point end) const;
+  // Of the compiles that are done and have been used or waited for.
+  std::vector<CompileReport> reports() const;
+  std::vector<std::string> failures() const;  // why compiles failed
+
+ private:
+  struct Variant {
+    std::shared_ptr<Background> pending;
+    std::shared_ptr<const runtime::Executable> executable;
+    CompileReport report;
+    std::exception_ptr error;
+    std::string why;       // it failed
+    bool is_late = false;  // a pass has waited for it, and no other one will
+  };
+  using States = std::vector<TangentState>;
+  Variant& start(const States& states, std::unique_ptr<graph::Graph> graph);
+
+  std::unique_ptr<graph::Graph> graph_for(const States& states) const;
+
+  const std::string text_;  // of the graph: it takes little memory, and compiles of further variants are rare
+  const Options options_;
+  const Traced facts_;
+  mutable std::mutex mutex_;
+  std::map<States, std::unique_ptr<Variant>> variants_;
+};
+
+// A program with gradients, before its forward half is compiled.
+struct Training {
+  std::unique_ptr<graph::Graph> forward;
+  std::shared_ptr<runtime::Differentiable> program;  // without its forward executable
+  std::vector<std::shared_ptr<BackwardCompiles>> backward;
+};
+
+// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph.
+Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
+                        const Traced& facts);
+
+}  // namespace vesta::pipeline

@@ -1,0 +1,34 @@
+// Runs a graph by calls of its operators, one by one, through torch's dispatcher. Autograd sees each of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace vesta::trace {
+
+class GraphInterpreter {
+ public:
+  // `symbols`: a value for each of graph.symbols.
+  GraphInterpreter(const graph::Graph& graph, std::span<const int64_t> symbols);
+
+  void set(const graph::Value* v, at::Tensor t) { tensors_[v] = std::move(t); }
+  // Requires that the value is set, by set() or by a run of its node.
+  const at::Tensor& get(const graph::Value* v) const { return tensors_.at(v); }
+  // Calls the node's operator and sets its results, with the strides that the graph gives for a copy. Returns what the
+  // operator returned, an undefined tensor for None. Throws what the operator throws.
+  std::vector<at::Tensor> run(const graph::Node& n);
+
+  int64_t number(Expr e) const;
+  std::vector<int64_t> numbers(const std::vector<Expr>& list) const;
+
+ private:
+  std::unordered_map<const ExprNode*, int64_t> symbols_;
+  std::unordered_map<const graph::Value*, at::Tensor> tensors_;
+};
+
+}  // namespace vesta::trace
