@@ -119,7 +119,7 @@ runtime::Differentiable::Again run_again(const graph::Graph* forward) {
 }  // namespace
 
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts) {
+                        const Traced& facts, bool as_it_is) {
   const graph::SavedValues saved =
       graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient, {}, target_of(*graph));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));
@@ -133,7 +133,8 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   d.saved_bytes = saved.bytes;
   d.eager_saved_bytes = saved.eager_bytes;
   d.sizes = halves.sizes;
-  if (graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty()) d.again = run_again(halves.forward.get());
+  if (as_it_is && graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty())
+    d.again = run_again(halves.forward.get());
   Traced same = facts;
   same.facts = {};
   same.may_choose = false;

@@ -84,3 +84,26 @@ def test_inputs_go_with_the_pass():
     del y
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * x.detach()).sin(),
+        lambda x: (x * x.data).sin(),
+        lambda x: x * without_gradients(x),
+    ],
+)
+def test_what_is_detached_has_no_gradient(function):
+    compiled = vesta.compile(function)
+    found = []
+    for f in (function, compiled):
+        x = X.clone().requires_grad_()
+        (first,) = torch.autograd.grad(f(x).square().sum(), x, create_graph=True)
+        found.append((first, *torch.autograd.grad(first.sin().sum(), x)))
+    torch.testing.assert_close(found[1], found[0])
+
+
+@torch.no_grad()
+def without_gradients(x):
+    return x.exp()

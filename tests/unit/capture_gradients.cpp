@@ -81,6 +81,14 @@ TEST(CaptureGradients, GradientsHaveGradients) {
   EXPECT_TRUE(close(torch::autograd::grad({first.sum()}, {x})[0], 6 * x));
 }
 
+TEST(CaptureGradients, WhatIsDetachedHasNoSecondDerivative) {
+  const auto f = vesta::compile([](const Tensor& x) { return (x * x.detach()).sum(); }, {.strict = true});
+  const Tensor x = leaf({4});
+  const Tensor first = torch::autograd::grad({f(x)}, {x}, {}, true, /*create_graph=*/true)[0];
+  EXPECT_TRUE(close(first, x));
+  EXPECT_THROW(torch::autograd::grad({first.sum()}, {x}), c10::Error);
+}
+
 TEST(CaptureGradients, AnInputIsWritten) {
   const auto program = [](const Tensor& x, const Tensor& w) {
     x.mul_(w);

@@ -20,6 +20,7 @@
 #include "capture/entry/compile_time.h"
 #include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
+#include "trace/gradients/history_cuts.h"
 #include "trace/trace.h"
 
 namespace vesta::capture::functions {
@@ -149,7 +150,9 @@ struct Maker {
     std::unique_ptr<graph::Graph> graph = std::move(traced.graph);
     if (traced.joint) {
       facts.inference = false;
-      pipeline::Training training = pipeline::split_training(std::move(graph), *traced.joint, options, facts);
+      pipeline::Training training =
+          pipeline::split_training(std::move(graph), *traced.joint, options, facts,
+                                   traced.tape && !trace::cuts_history(*traced.tape, traced.inputs));
       v->training = std::move(training.program);
       v->backward = std::move(training.backward);
       graph = std::move(training.forward);

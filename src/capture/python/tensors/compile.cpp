@@ -17,6 +17,7 @@
 #include "graph/graph.h"
 #include "pipeline/backward.h"
 #include "runtime/differentiable.h"
+#include "trace/gradients/history_cuts.h"
 #include "trace/trace.h"
 #include "vesta/error.h"
 
@@ -91,6 +92,14 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.may_choose = true;
   facts.inference = !traced.tape && !traced.joint;
   facts.deterministic = at::globalContext().deterministicAlgorithms();
+  const bool as_it_is = traced.tape && !trace::cuts_history(*traced.tape, traced.inputs);
+  if (traced.joint && traced.tape && !as_it_is) {
+    // Its gradients may be asked for gradients, which only the tape can give.
+    traced.joint->parts.clear();
+    traced.graph = graph::split(std::move(traced.graph), *traced.joint, {}).forward;
+    traced.joint.reset();
+    traced.no_joint = "it detaches a tensor that requires a gradient";
+  }
   CompiledGraph out;
   out.in_grad_mode = graph.in_grad_mode;
   out.on_gpu = graph::first_device(*traced.graph, DeviceType::CUDA).has_value();
@@ -107,7 +116,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   if (traced.joint) {
     out.trains = true;
     const py::gil_scoped_release release;
-    pipeline::Training training = pipeline::split_training(std::move(main), *traced.joint, options, facts);
+    pipeline::Training training = pipeline::split_training(std::move(main), *traced.joint, options, facts, as_it_is);
     out.training = std::move(training.program);
     out.backward = std::move(training.backward);
     main = std::move(training.forward);
