@@ -41,7 +41,7 @@ class Splitter {
       n = previous;
     }
     graph_->inputs.resize(joint_.first_tangent);
-    // Weights change from step to step: nothing is made of them once and kept.
+    // Weights change from step to step, so the half keeps no value that is derived from them.
     for (Input& i : graph_->inputs) i.kind = InputKind::Argument;
     out_.forward = std::move(graph_);
     return std::move(out_);

@@ -61,8 +61,7 @@ std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentSt
                                                        std::span<const int64_t> sizes) const {
   const std::unique_ptr<graph::Graph> g = graph_for(States(states.begin(), states.end()));
   trace::GraphInterpreter in(*g, sizes);
-  for (size_t i = 0; i < inputs.size(); ++i) in.set(g->inputs[i].value, inputs[i]);
-  g->for_each_node([&](const graph::Node* n) { in.run(*n); });
+  in.run(*g, inputs);
   std::vector<at::Tensor> out;
   for (const graph::Output& o : g->outputs)
     out.push_back(o.kind == graph::OutputKind::None ? at::Tensor() : in.get(o.value));
@@ -108,8 +107,7 @@ runtime::Differentiable::Again run_again(const graph::Graph* forward) {
     std::call_once(kept->once, [&] { kept->graph = graph::parse(std::exchange(kept->text, {})); });
     const graph::Graph* const g = kept->graph.get();
     trace::GraphInterpreter in(*g, sizes);
-    for (size_t i = 0; i < inputs.size(); ++i) in.set(g->inputs[i].value, inputs[i]);
-    g->for_each_node([&](const graph::Node* n) { in.run(*n); });
+    in.run(*g, inputs);
     std::vector<at::Tensor> out;
     for (const int i : outputs) out.push_back(in.get(g->outputs[static_cast<size_t>(i)].value));
     return out;

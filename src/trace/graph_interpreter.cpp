@@ -98,4 +98,9 @@ std::vector<at::Tensor> GraphInterpreter::run(const graph::Node& n) {
   return results;
 }
 
+void GraphInterpreter::run(const graph::Graph& graph, std::span<const at::Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) set(graph.inputs[i].value, inputs[i]);
+  graph.for_each_node([&](const graph::Node* n) { run(*n); });
+}
+
 }  // namespace vesta::trace

@@ -23,6 +23,9 @@ class GraphInterpreter {
   // operator returned, an undefined tensor for None. Throws what the operator throws.
   std::vector<at::Tensor> run(const graph::Node& n);
 
+  // Sets the graph's inputs and runs all of its nodes.
+  void run(const graph::Graph& graph, std::span<const at::Tensor> inputs);
+
   int64_t number(Expr e) const;
   std::vector<int64_t> numbers(const std::vector<Expr>& list) const;
 

@@ -325,3 +325,20 @@ def work(task: Task, emit: Callable[[Any], None]) -> None:
                 if outcome.status != "ok":
                     outcome.detail += "\n" + _describe(sample)
                 emit(("outcome", outcome.as_dict()))
+
+
+Program = Callable[..., list[torch.Tensor]]
+
+
+def program_of(op: Any, sample: Any) -> tuple[Program, list[torch.Tensor]]:
+    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+
+    def program(*given: torch.Tensor) -> list[torch.Tensor]:
+        rest = iter(given)
+        x, args, kwargs = pytree.tree_unflatten(
+            [next(rest) if isinstance(y, torch.Tensor) else y for y in leaves], spec
+        )
+        return [y for y in pytree.tree_leaves(op.op(x, *args, **kwargs)) if isinstance(y, torch.Tensor)]
+
+    return program, tensors

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils import _pytree as pytree
 
 import vesta
-from tests.numerics.op_samples import UNINITIALISED, full_name
+from tests.numerics.op_samples import UNINITIALISED, Program, full_name, program_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -21,22 +20,7 @@ QUICK = 9  # one of so many operators is in the quick part
 # Programs that no trace supports: results that depend on values, and memory that is read past the dispatcher.
 REFUSED = "needs the values? of|data pointer|in a way Vesta does not know|layout is not strided|does not know|reads"
 
-Program = Callable[..., list[torch.Tensor]]
 Tangents = Callable[[list[torch.Tensor]], list["torch.Tensor | None"]]
-
-
-def program_of(op: Any, sample: Any) -> tuple[Program, list[torch.Tensor]]:
-    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
-
-    def program(*given: torch.Tensor) -> list[torch.Tensor]:
-        rest = iter(given)
-        x, args, kwargs = pytree.tree_unflatten(
-            [next(rest) if isinstance(y, torch.Tensor) else y for y in leaves], spec
-        )
-        return [y for y in pytree.tree_leaves(op.op(x, *args, **kwargs)) if isinstance(y, torch.Tensor)]
-
-    return program, tensors
 
 
 def random_like(t: torch.Tensor, seed: int) -> torch.Tensor:

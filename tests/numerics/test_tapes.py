@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils import _pytree as pytree
 
-from tests.numerics.op_samples import UNINITIALISED, full_name
+from tests.numerics.op_samples import UNINITIALISED, Program, full_name, program_of
 from vesta import _C
 from vesta.training import graph_of_tape
 
@@ -21,22 +19,6 @@ SAMPLES = 3
 OPERATORS = [op for op in op_db if torch.float64 in op.dtypes and op.supports_autograd and op.name not in UNINITIALISED]
 # Operators that no trace supports: results that depend on values, and memory that is read past the dispatcher.
 REFUSED = "needs the values? of|data pointer|in a way Vesta does not know|layout is not strided"
-
-Program = Callable[..., list[torch.Tensor]]
-
-
-def program_of(op: Any, sample: Any) -> tuple[Program, list[torch.Tensor]]:
-    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
-
-    def program(*given: torch.Tensor) -> list[torch.Tensor]:
-        rest = iter(given)
-        x, args, kwargs = pytree.tree_unflatten(
-            [next(rest) if isinstance(y, torch.Tensor) else y for y in leaves], spec
-        )
-        return [y for y in pytree.tree_leaves(op.op(x, *args, **kwargs)) if isinstance(y, torch.Tensor)]
-
-    return program, tensors
 
 
 def copies_of(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
