@@ -16,7 +16,6 @@
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/wrapper/captured_function.h"
-#include "tape.h"
 
 namespace py = pybind11;
 
@@ -43,7 +42,6 @@ PyObject* look_up(capture::PackageObject which) {
       case MakeStrictError: return find("vesta.errors", "_strict");
       case MakeRecompileError: return find("vesta.errors", "_recompile");
       case WriteTorchLog: return find("vesta.torch_logs", "write");
-      case CompileWithGradients: return find("vesta.training", "compile_graph_with_gradients");
     }
   } catch (py::error_already_set& e) {
     e.restore();
@@ -152,8 +150,6 @@ void add_capture(py::module_& m) {
   // it fails if the error of an operator is set, so it happens here.
   capture::is_symbolic(Py_None);
   capture::set_package_lookup(look_up);
-  capture::set_tape_maker(
-      [](std::shared_ptr<const trace::Tape> tape) { return to_python(std::move(tape)).release().ptr(); });
   m.def(
       "is_getattr_of_modules", [](const py::object& f) { return capture::is_getattr_of_modules(f.ptr()); },
       py::arg("function"), "True if a trace knows this function as torch.nn.Module.__getattr__ and need not run it.");

@@ -12,12 +12,12 @@
 #include "cases.h"
 #include "compiled.h"
 #include "evaluator.h"
+#include "graph/passes/passes.h"
 #include "graph_steps.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/strategy.h"
 #include "program.h"
 #include "store.h"
-#include "tape.h"
 #include "vesta/passes.h"
 
 namespace py = pybind11;
@@ -211,7 +211,7 @@ PYBIND11_MODULE(_C, m) {
   if (add_evaluator(m.ptr()) < 0) throw py::error_already_set();
   add_program(m);
   add_store(m);
-  add_tape(m);
+  m.def("may_raise", [](const std::string& op) { return graph::may_raise(op); }, py::arg("op"));
   add_graph_value(m);
   add_cases(m);
   add_account(m);

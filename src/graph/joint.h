@@ -30,6 +30,9 @@ struct Joint {
   size_t first_gradient = 0;
   std::vector<History> histories;  // by output of the program that is returned
   Node* first_backward = nullptr;
+  // The program's nodes have its derivatives of every order, if each runs under autograd: a node aten::detach stands
+  // where it reads a value without its history.
+  bool is_differentiable = false;
 };
 
 struct BackwardHalf {
@@ -53,6 +56,14 @@ struct Halves {
 
 // Whether a second run has no effect and gives equal results.
 bool can_run_again(const Graph& graph);
+
+// The node that gives a value without its history. Between the trace and the split of a joint graph alone.
+const Op& detach_op();
+// Whether the graph has such a node; and replaces the results of all of them by what they detach.
+bool has_detach(const Graph& graph);
+void drop_detach(Graph& graph);
+// A copy of the program of a joint graph, without its backward pass.
+std::unique_ptr<Graph> copy_program(const Graph& graph, const Joint& joint);
 
 // Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it
 // (choose_saved() in graph/saved_values.h).

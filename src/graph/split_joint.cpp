@@ -161,6 +161,33 @@ bool can_run_again(const Graph& graph) {
   return graph.mutations.empty();
 }
 
+const Op& detach_op() {
+  static const Op& op = declare_op("aten::detach(Tensor(a) self) -> Tensor(a)");
+  return op;
+}
+
+bool has_detach(const Graph& graph) {
+  for (const Node* n = graph.first(); n; n = n->next)
+    if (n->op == &detach_op()) return true;
+  return false;
+}
+
+void drop_detach(Graph& graph) {
+  graph.for_each_node([&](Node* n) {
+    if (n->op != &detach_op()) return;
+    graph.replace_uses(n->results.at(0), n->input(0));
+    graph.erase(n);
+  });
+}
+
+std::unique_ptr<Graph> copy_program(const Graph& graph, const Joint& joint) {
+  std::unique_ptr<Graph> out = copy(graph);
+  out->outputs.resize(joint.first_gradient);
+  for (const Node* n = joint.first_backward; n; n = n->next) out->erase(out->last());
+  out->inputs.resize(joint.first_tangent);
+  return out;
+}
+
 Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved) {
   return Splitter(std::move(graph), joint, saved).run();
 }

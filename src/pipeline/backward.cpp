@@ -93,17 +93,16 @@ std::vector<CompileReport> BackwardCompiles::reports() const {
 
 namespace {
 
-// `forward`: a half whose program can run again.
-runtime::Differentiable::Again run_again(const graph::Graph* forward) {
-  // Most programs never need it: it is kept as text until then.
+// `program`: the text of a program that can run again. Most never do: it is kept as text until then.
+runtime::Differentiable::Again run_again(std::string program) {
   struct Kept {
-    explicit Kept(const graph::Graph& graph) : text(graph::print(graph)) {}
+    explicit Kept(std::string program) : text(std::move(program)) {}
     std::once_flag once;
     std::string text;
     std::unique_ptr<const graph::Graph> graph;
   };
-  return [kept = std::make_shared<Kept>(*forward)](std::span<const at::Tensor> inputs, std::span<const int64_t> sizes,
-                                                   std::span<const int> outputs) {
+  return [kept = std::make_shared<Kept>(std::move(program))](
+             std::span<const at::Tensor> inputs, std::span<const int64_t> sizes, std::span<const int> outputs) {
     std::call_once(kept->once, [&] { kept->graph = graph::parse(std::exchange(kept->text, {})); });
     const graph::Graph* const g = kept->graph.get();
     trace::GraphInterpreter in(*g, sizes);
@@ -117,7 +116,13 @@ runtime::Differentiable::Again run_again(const graph::Graph* forward) {
 }  // namespace
 
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts, bool as_it_is) {
+                        const Traced& facts) {
+  // What the halves compute does not depend on what is detached. A second derivative does.
+  std::string with_detach;
+  if (graph::has_detach(*graph)) {
+    if (joint.is_differentiable) with_detach = graph::print(*graph::copy_program(*graph, joint));
+    graph::drop_detach(*graph);
+  }
   const graph::SavedValues saved =
       graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient, {}, target_of(*graph));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));
@@ -131,8 +136,8 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   d.saved_bytes = saved.bytes;
   d.eager_saved_bytes = saved.eager_bytes;
   d.sizes = halves.sizes;
-  if (as_it_is && graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty())
-    d.again = run_again(halves.forward.get());
+  if (joint.is_differentiable && graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty())
+    d.again = run_again(with_detach.empty() ? graph::print(*halves.forward) : std::move(with_detach));
   Traced same = facts;
   same.facts = {};
   same.may_choose = false;

@@ -120,8 +120,8 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
   const at::AutoGradMode off(false);
   variable_list out = run(std::move(tangents));
   const NodePointer refused = make_autograd_node<torch::autograd::Error>(
-      "double backward through a compiled program that draws random numbers, writes its inputs or detaches tensors is "
-      "not implemented",
+      "double backward through a compiled program that draws random numbers, writes its inputs, or writes to a tensor "
+      "where autograd does not see it, is not implemented",
       std::move(edges));
   for (at::Tensor& t : out)
     if (t.defined()) torch::autograd::set_history(t = t.detach(), refused);

@@ -36,7 +36,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   Alias& add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name);
   // The alias of any tensor argument of an operator. A real tensor is lifted first.
   Alias& alias_of(const at::Tensor& t);
-  graph::Value* value_of(const at::Tensor& t) { return read(*this, alias_of(t)); }
+  // Where the operator at work has an argument that autograd does not follow, the value is a detached one.
+  graph::Value* value_of(const at::Tensor& t);
   // The type that torch sees. Its strides are the tensor's, whatever the value's strides are.
   graph::TensorType type_of(const at::Tensor& t);
   Expr offset_of(const at::Tensor& t);
@@ -65,6 +66,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   int64_t made = 0;                   // tensors made so far
   std::string source;                 // the outermost operator being traced, for messages
   std::function<std::string()> line;  // the line of the program that is running; may be empty
+  std::function<int()> place;         // TraceOptions::place
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();  // TraceOptions::end
   int64_t memory = std::numeric_limits<int64_t>::max();                                      // TraceOptions::memory
   std::string source_of_node() const;                                                        // `source` and `line`

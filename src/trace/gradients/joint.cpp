@@ -16,8 +16,10 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "base/compile_memory.h"
 #include "graph/graph.h"
 #include "interop/autograd_node.h"
+#include "trace/gradients/formulas.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -147,6 +149,24 @@ class Walk {
     sum = sum.defined() ? at::add(sum, gradient) : std::move(gradient);
   }
 
+  static variable_list apply(const NodePointer& node, variable_list&& given) {
+    try {
+      std::optional<variable_list> ours = derivative(node, given);
+      variable_list found = ours ? *std::move(ours) : (*node)(std::move(given));
+      torch::autograd::validate_outputs(node->next_edges(), found, [&](const std::string& why) {
+        return "Function " + node->name() + " returned an " + why;
+      });
+      return found;
+    } catch (const DeadlinePassed&) {
+      throw;
+    } catch (const OverBudget&) {
+      throw;
+    } catch (const std::exception& e) {
+      const std::string why = e.what();
+      throw FormulaFailed(*node, why.substr(0, why.find('\n')));
+    }
+  }
+
   void evaluate(const std::vector<NodePointer>& starts) {
     std::unordered_map<const Node*, int> waits;
     std::unordered_set<const Node*> reached;
@@ -171,10 +191,7 @@ class Walk {
       variable_list found;
       if (std::ranges::any_of(given, [](const at::Tensor& t) { return t.defined(); })) {
         recorder_.source = node->name();
-        found = (*node)(std::move(given));
-        torch::autograd::validate_outputs(node->next_edges(), found, [&](const std::string& why) {
-          return "Function " + node->name() + " returned an " + why;
-        });
+        found = apply(node, std::move(given));
       }
       for (size_t i = 0; i < node->num_outputs(); ++i) {
         const torch::autograd::Edge& e = node->next_edge(i);
@@ -238,8 +255,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
     }
     const at::Tensor whole = t.is_view() ? at::Tensor(t._base()) : at::Tensor();
     const TracedTensorImpl* impl = whole.defined() ? traced(whole) : nullptr;
-    if (!impl || !whole.requires_grad() || impl->alias().view || impl->alias().conj_neg.any() ||
-        r.value_of(whole) != outputs[base].value)
+    if (!impl || !whole.requires_grad() || impl->alias().conj_neg.any() || r.value_of(whole) != outputs[base].value)
       VESTA_UNSUPPORTED("a result is a view of memory that no result shows as a whole");
     take(whole, base);
   }
@@ -248,7 +264,6 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
     if (!in.fake.requires_grad() || std::ranges::none_of(r.graph().mutations, is_written)) continue;
     // It was written while gradient mode was off.
     if (in.fake.is_leaf() || in.fake.grad_fn() == in.history.function) continue;
-    if (in.real.is_view()) VESTA_UNSUPPORTED("a view that the caller made is written, and its gradient is recorded");
     roots.push_back({in.fake, -1 - in.input});
   }
   return roots;

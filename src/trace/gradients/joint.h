@@ -7,10 +7,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <vector>
 
 #include "graph/joint.h"
 #include "interop/autograd_node.h"
+#include "vesta/error.h"
 
 namespace c10 {
 struct IValue;
@@ -27,9 +29,17 @@ struct JointInput {
   torch::autograd::Edge history;  // of the fake tensor when the program began; invalid: it required no gradient
 };
 
+// The formula of a node of autograd has failed.
+struct FormulaFailed : Unsupported {
+  FormulaFailed(const torch::autograd::Node& node, const std::string& why)
+      : Unsupported(why), node(node.name()), sequence_number(node.sequence_nr()) {}
+  std::string node;
+  uint64_t sequence_number;
+};
+
 // Appends tangents, the backward passes of all results that require a gradient, and the gradients of all inputs that
 // do. Requires that the outputs of the graph are known. Must run where operators reach the trace without autograd.
-// Throws Unsupported, or what a formula throws; then the graph is as it was.
+// Throws Unsupported or FormulaFailed; then the graph is as it was.
 graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs);
 
 }  // namespace vesta::trace

@@ -170,6 +170,11 @@ Reason reason_for(const std::exception& e) {
 
 bool is_gradient_error(const std::exception& e) { return dynamic_cast<const trace::NeedsGradients*>(&e) != nullptr; }
 
+int place_of_gradient(const std::exception& e) {
+  const auto* g = dynamic_cast<const trace::GradientNotTraced*>(&e);
+  return g ? g->place : -1;
+}
+
 namespace {
 
 // What f makes of the error that has ended the trace.
@@ -340,21 +345,21 @@ bool is_other_function_mode_active() {
 bool is_foreign_mode_active() { return foreign_mode_active(); }
 
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
-                        std::function<std::string()> line) {
+                        std::function<std::string()> line, std::function<int()> place) {
   TracedGraph out;
-  out.traced =
-      std::make_shared<trace::Traced>(trace::trace({},
-                                                   [&](const std::vector<c10::IValue>&) {
-                                                     std::vector<c10::IValue> results;
-                                                     for (PyObject* x : body()) {
-                                                       if (is_tensor(x))
-                                                         results.emplace_back(THPVariable_Unpack(x));
-                                                       else
-                                                         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
-                                                     }
-                                                     return results;
-                                                   },
-                                                   {.gradients = gradients, .line = std::move(line)}));
+  out.traced = std::make_shared<trace::Traced>(
+      trace::trace({},
+                   [&](const std::vector<c10::IValue>&) {
+                     std::vector<c10::IValue> results;
+                     for (PyObject* x : body()) {
+                       if (is_tensor(x))
+                         results.emplace_back(THPVariable_Unpack(x));
+                       else
+                         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
+                     }
+                     return results;
+                   },
+                   {.gradients = gradients, .line = std::move(line), .place = std::move(place)}));
   const trace::Traced& traced = *out.traced;
   for (const at::Tensor& t : traced.inputs) {
     const bool seen = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr;

@@ -31,7 +31,6 @@ struct Differentiable;
 class Executable;
 }  // namespace vesta::runtime
 namespace vesta::trace {
-struct Tape;
 struct Traced;
 }  // namespace vesta::trace
 
@@ -87,6 +86,8 @@ bool trace_needs_gradients();
 // The reason for an exception of a trace, in the operator's own words.
 Reason reason_for(const std::exception& e);
 bool is_gradient_error(const std::exception& e);  // trace_graph threw it for a gradient
+// trace_graph threw it for an operator without a traceable gradient: what `place` gave then; otherwise -1.
+int place_of_gradient(const std::exception& e);
 
 // Torch's global state that a trace depends on and may change.
 struct TorchState {
@@ -147,9 +148,10 @@ struct TracedGraph {
 
 // Runs `body` in a trace, once or twice. Its result are the fake tensors and symbolic integers that the graph returns
 // (borrowed, alive until trace_graph returns). Throws vesta::Unsupported, or what the trace or `body` throws; a body
-// throws at a graph break. `line`: the program's present line, for messages.
+// throws at a graph break. `line`: the program's present line, for messages. `place`: a number for the place where the
+// program is.
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
-                        std::function<std::string()> line);
+                        std::function<std::string()> line, std::function<int()> place);
 
 struct CompiledGraph {
   std::shared_ptr<const runtime::Executable> executable;
@@ -162,11 +164,6 @@ struct CompiledGraph {
   // The program whose forward half is the executable, and the compiles of its backward halves.
   std::shared_ptr<runtime::Differentiable> training;
   std::vector<std::shared_ptr<pipeline::BackwardCompiles>> backward;
-  // Where the backward pass could not be traced: the executable only checks the inputs, and `differentiable`, a
-  // callable on these which the first run makes of the tape (python/vesta/training.py), runs.
-  std::shared_ptr<const trace::Tape> tape;
-  std::shared_ptr<const Options> options;  // for the tape
-  Object differentiable;
   bool in_grad_mode = false;  // as in the trace
   bool on_gpu = false;        // a value of the graph is on a GPU
   bool calls_aten = true;     // a run may warn, or run Python code
@@ -181,11 +178,6 @@ struct CompiledGraph {
 // background.
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
                             std::chrono::steady_clock::time_point end);
-// Makes the callable of a graph with gradients, whose compile has ended, from the tensors and integers of a call that
-// the graph accepts. Nothing can stop AOTAutograd, which does this and holds the GIL: returns the milliseconds that it
-// took. Throws Unsupported.
-double make_differentiable(CompiledGraph& graph, std::span<PyObject* const> tensors,
-                           const std::vector<int64_t>& integers);
 // Waits until `end` for a compile in the background, without the GIL, and for those of a graph with gradients, which it
 // takes. False: one is still running.
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
