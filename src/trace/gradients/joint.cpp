@@ -211,7 +211,10 @@ class Walk {
       want.strides = graph::is_non_overlapping_and_dense(own) ? own.strides : graph::contiguous_strides(want.sizes);
     else if (!graph::is_non_overlapping_and_dense(want))
       want.strides = graph::contiguous_strides(want.sizes);
-    if (want == value->type) return value;
+    bool is_laid_out = true;  // strides of dimensions with one element are arbitrary
+    for (size_t d = 0; d < want.dim(); ++d)
+      is_laid_out &= want.sizes[d].is_constant(1) || want.strides[d] == value->type.strides[d];
+    if (is_laid_out) return value;
     return recorder_.add_node(graph::get_op("aten::clone"), {value, graph::None()}, {want})->results.at(0);
   }
 
