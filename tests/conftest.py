@@ -27,12 +27,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # Files whose programs record gradients, but for those of torch.compile, cond and flex_attention.
 TRAINING = """
+capture/test_owners.py
+capture/test_semantics.py
 numerics/test_gradients.py
+programs/test_aliases.py
+programs/test_backward_kernels.py
 programs/test_layers.py
 programs/test_in_place.py
 programs/test_second_gradients.py
 programs/test_separate_losses.py
 programs/test_training_graphs.py
+programs/test_threads.py
 programs/test_view_relations.py
 """
 
