@@ -142,7 +142,10 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   same.facts = {};
   same.may_choose = false;
   for (graph::BackwardHalf& half : halves.backward) {
-    if (half.gradients.empty()) continue;
+    if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
+      d.parts.push_back({.results = std::move(half.results)});
+      continue;
+    }
     auto compiles = std::make_shared<BackwardCompiles>(std::move(half.graph), half.results.size(), options, same);
     d.parts.push_back(
         {.saved = std::move(half.saved),

@@ -112,6 +112,7 @@ at::Tensor BackwardNode::as_result(const at::Tensor& tangent, size_t i, TangentS
 }
 
 variable_list BackwardNode::apply(variable_list&& tangents) {
+  if (part().gradients.empty()) return {};
   const std::lock_guard lock(mutex_);
   if (!c10::GradMode::is_enabled()) return run(std::move(tangents));
   if (program_->again) return differentiably(tangents);

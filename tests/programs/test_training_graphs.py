@@ -365,6 +365,11 @@ def several_views(x):
     return torch.cat([c, b * 2, a]), torch.stack(x.unbind(1)), x.chunk(2)[1], torch.einsum("ij,kj->ik", x, x)
 
 
+@program(numbers(6, 5))
+def derivatives_that_are_zero(x):
+    return x.sgn(), x.sgn() * x, torch.linalg.vector_norm(x, 0), x.round() + x.sign()
+
+
 @program(numbers(6, 5), numbers(6, 5, seed=4))
 def complex_numbers(x, y):
     z = torch.complex(x, y)
