@@ -71,6 +71,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("rewrite_limit", &Options::rewrite_limit)
       .def_readwrite("compile_threads", &Options::compile_threads)
       .def_readwrite("cuda_graphs", &Options::cuda_graphs)
+      .def_readwrite("activation_memory", &Options::activation_memory)
       .def_readwrite("copied_inputs", &Options::copied_inputs)
       .def_readwrite("cuda_graph_memory", &Options::cuda_graph_memory)
       .def_readwrite("autotune_seconds", &Options::autotune_seconds)

@@ -27,6 +27,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "graph/graph.h"
 
@@ -56,6 +57,8 @@ enum class KeptFor : uint8_t {
   Chain,    // too many nodes one after another would be computed again
   Input,    // the program writes this input
 };
+
+std::string_view text_of(KeptFor why);
 
 struct SavedValues {
   // What the backward graph reads of the forward graph: results of forward nodes that are no views, and inputs that are

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "trace/checkpoint.h"
 #include "trace/generator.h"
 #include "trace/gradients/gradients.h"
 #include "trace/tensors/alias.h"
@@ -60,7 +61,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
                      std::vector<std::pair<std::string_view, graph::Arg>> named = {});
   // Call it before a node that draws random numbers, and at the end of the trace.
   void check_generator() const { generator_.require_unchanged(); }
-  bool drew_random_numbers = false;
+  int64_t draws = 0;  // operators that draw random numbers
   int64_t op_count = 0;
   int64_t made = 0;                   // tensors made so far
   std::string source;                 // the outermost operator being traced, for messages
@@ -79,6 +80,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   void note_grad_mode();
   bool recorded_in_grad_mode = false;
   void refuse_write(Storage& s);
+  CheckpointRegions checkpoints;
 
   std::unordered_map<const graph::Value*, at::Tensor> known;  // contents that follow from numbers alone
 

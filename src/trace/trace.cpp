@@ -133,6 +133,7 @@ void add_gradients(Recorder& r, const std::vector<c10::IValue>& results, Traced&
     // Recordings of both halves as CUDA graphs have not been tested.
     if (graph::first_device(r.graph(), DeviceType::CUDA)) VESTA_UNSUPPORTED("it computes on a GPU");
     out.joint = r.gradients->add_backward(results);
+    out.joint->checkpoints = r.checkpoints.regions();
   } catch (const DeadlinePassed&) {
     throw;
   } catch (const std::exception& e) {

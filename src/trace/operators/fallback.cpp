@@ -216,7 +216,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   const graph::Op* target = op.op;
   if (op.random && draws(op, boxed)) {
     r.check_generator();
-    r.drew_random_numbers = true;
+    ++r.draws;
   }
   place_numbers(r, target, args);
   std::vector<graph::TensorType> types;

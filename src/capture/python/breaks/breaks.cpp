@@ -239,6 +239,10 @@ constexpr BreakRow kRows[] = {
     {Break::SavedTensorHooks, "saved-tensor-hooks", "sets hooks on the tensors that autograd saves",
      "The compiled function replaces autograd's record by one of its own.",
      "set the hooks outside of the compiled function, around code that is not compiled", Then::RunEager},
+    {Break::Checkpoint, "checkpoint", "calls torch.utils.checkpoint.checkpoint {}",
+     "In eager the backward pass runs the function once more, with all that it does; a compiled backward pass computes "
+     "values again and does nothing else.",
+     "move what the function writes out of it, and leave the arguments of checkpoint at their defaults"},
     {Break::ViewRelation, "view-relation", "calls or reads {}, which {}",
      "The tensor in a trace is a fake tensor, and a compiled part of the function would change what is a view of what.",
      "ask outside of the compiled function", Then::RunEager},

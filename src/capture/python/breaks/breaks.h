@@ -97,6 +97,7 @@ enum class Break : uint8_t {
   SecondGradients,
   AutogradFunction,
   SavedTensorHooks,
+  Checkpoint,
   ViewRelation,
   ManyOperators,
   LongTrace,

@@ -64,6 +64,8 @@ Result optimizer_value(Trace& t, const Call& c);
 Result tensor_item(Trace& t, const Call& c);
 Result larger(Trace& t, const Call& c);
 Result smaller(Trace& t, const Call& c);
+// checkpoint.cpp
+Result checkpoint(Trace& t, const Call& c);
 // higher_order.cpp
 Result call_higher_order(Trace& t, const Call& c);
 

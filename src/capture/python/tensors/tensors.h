@@ -38,8 +38,7 @@ struct Traced;
 namespace vesta::capture {
 
 bool is_tensor(PyObject* x);  // torch.Tensor or a subclass
-// A fake tensor that is a view of an input while no gradients are recorded: the real one requires grad if the input
-// does.
+// A fake view of an input, made while no gradients are recorded: the real one requires grad if the input does.
 bool may_require_grad_unseen(PyObject* fake);
 PyTypeObject* tensor_class();      // torch.Tensor
 bool is_tensor_type(PyObject* x);  // torch.FloatTensor or another class of a dtype and device
@@ -54,6 +53,7 @@ bool is_symbolic(PyObject* x);  // a torch.SymInt, SymFloat or SymBool
 bool is_symbolic_int(PyObject* x);
 bool is_symbolic_bool(PyObject* x);
 bool requires_grad(PyObject* tensor);
+bool may_require_grad(PyObject* tensor);  // by its dtype
 std::vector<int64_t> sizes_of(PyObject* tensor);
 bool are_strided(PyObject* tensor);  // its sizes and strides are plain numbers in memory
 // Facts of a tensor beside its layout and values: requires_grad, whether it is a leaf, inference mode.
