@@ -183,7 +183,7 @@ def test_activation_memory(entry: EntryPoint) -> None:
     """test_activation_memory.py has more. For torch.compile, AOTAutograd decides what is saved."""
     if entry is by_torch:
         pytest.skip("AOTAutograd splits its graphs")
-    weights = [torch.randn(64, 64, requires_grad=True) for _ in range(4)]
+    weights = [(torch.randn(64, 64) / 16).requires_grad_() for _ in range(4)]
     x = torch.randn(256, 64, requires_grad=True)
 
     def f(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
@@ -197,7 +197,8 @@ def test_activation_memory(entry: EntryPoint) -> None:
         for bound in (None, 1.0, 0.5, 2 * 256 * 64 * 4, 0):
             compiled = entry(f, activation_memory=bound)
             held.append(saved_bytes(lambda call=compiled: call(x, *weights), [x, *weights]))
-            torch.testing.assert_close(torch.autograd.grad(compiled(x, *weights), [x, *weights]), expected)
+            found = torch.autograd.grad(compiled(x, *weights), [x, *weights])
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     one = 256 * 64 * 4
     assert held == [4 * one, 4 * one, 2 * one, 2 * one, 0]
 

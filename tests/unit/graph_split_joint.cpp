@@ -1,4 +1,6 @@
 // The halves of a joint graph: what the backward half computes again, and when; masks that are saved as booleans.
+#include <algorithm>
+
 #include "joint_graph.h"
 
 #include "graph/joint.h"

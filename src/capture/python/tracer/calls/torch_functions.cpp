@@ -26,11 +26,18 @@ Result autograd_apply(Trace& t, const Call& c) {
   return t.calls.plainly(c);
 }
 
-// requires_grad_(False) of a tensor of the program that requires none: it changes nothing.
+// requires_grad_() of a tensor that requires a gradient already, and requires_grad_(False) of a tensor of the program
+// that requires none: they change nothing.
 Result require_grad(Trace& t, const Call& c) {
-  if (!c.owner() || c.named() > 0 || c.rest_count() != 1 || c.rest()[0] != Py_False) return std::nullopt;
+  if (!c.owner() || c.named() > 0 || c.rest_count() > 1 || !is_tensor(c.owner())) return std::nullopt;
   PyObject* const tensor = c.owner();
-  if (!is_tensor(tensor) || t.sources.find(t.tensors.held_by_program(tensor)) < 0) return std::nullopt;
+  PyObject* const wanted = c.rest_count() == 0 ? Py_True : c.rest()[0];
+  if (wanted == Py_True) {
+    const Object required = Object::take(t.objects.get_attr(tensor, "requires_grad"_name));
+    if (!required) return nullptr;
+    return required.get() == Py_True ? Result(Py_NewRef(tensor)) : std::nullopt;
+  }
+  if (wanted != Py_False || t.sources.find(t.tensors.held_by_program(tensor)) < 0) return std::nullopt;
   PyObject* real = t.objects.guard_flags(tensor);
   if (is_traced(real) || requires_grad(real)) return std::nullopt;
   return Py_NewRef(tensor);
