@@ -1,15 +1,16 @@
 """What `activation_memory` and checkpointing save, and what they cost: `python -m bench.activation_memory [model ...]`.
 
-For each model and setting, in a process of its own: the bytes of distinct storages that autograd's nodes hold between
-the forward and the backward pass, without parameters, inputs and outputs, as hooks on saved tensors see them; the peak
-of resident memory of one step, above the process before it; the median time of a step (forward, loss, backward).
+For each model, in a process of its own, and each setting: the bytes of distinct storages that autograd's nodes hold
+between the forward and the backward pass, without parameters, inputs and outputs, as hooks on saved tensors see them;
+the peak of resident memory in the fifth step, above the process before the first one; the least time of a step (forward, loss, backward)
+of steps that take turns with those of the other settings.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import os
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ import vesta
 from bench.workloads import tokens, transformer, vision
 from tests.programs.torchvision_operators import declare_torchvision_operators
 
-Step = Callable[[], torch.Tensor]
+Step = Callable[[], None]
 
 SETTINGS = ("eager", "default", "0.5", "0.25", "checkpoint eager", "checkpoint")
 BLOCKS = ("GPT2Block", "BertLayer", "LlamaDecoderLayer", "Block")
@@ -81,14 +82,14 @@ def around(forward: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
 
-def step_of(model: torch.nn.Module, inputs: tuple[Any, ...], setting: str) -> tuple[Callable[..., Any], Any]:
-    call: Callable[..., Any] = checkpointed(model) if setting.startswith("checkpoint") else model
+def compiled(model: torch.nn.Module, setting: str) -> Callable[..., Any]:
+    call = checkpointed(model) if setting.startswith("checkpoint") else model
+    if "eager" in setting:
+        return call
     options: dict[str, Any] = {"only_if_faster": False, "deadline_ms": -1}
-    if "eager" not in setting:
-        if setting[0] == "0":
-            options["activation_memory"] = float(setting)
-        call = vesta.compile(model, options=options)
-    return call, inputs
+    if setting[0] == "0":
+        options["activation_memory"] = float(setting)
+    return vesta.compile(call, options=options)
 
 
 def tensors_of(x: Any) -> Iterator[torch.Tensor]:
@@ -128,65 +129,55 @@ def resident(field: str) -> int:
     return int(line.split()[1]) * 1024
 
 
-def measure(name: str, setting: str, seconds: float) -> dict[str, float]:
+def measure(name: str, settings: list[str], seconds: float) -> dict[str, dict[str, float]]:
     declare_torchvision_operators()  # transformers imports torchvision
-    torch.manual_seed(0)
-    model, inputs = MODELS[name]()
-    model.train()
-    call, inputs = step_of(model, inputs, setting)
-
-    def step() -> float:
-        begin = time.perf_counter()
-        loss_of(call(*inputs)).backward()
-        return time.perf_counter() - begin
-
-    for _ in range(3):
-        step()
-    vesta.wait()
-    # What eager's checkpoints keep, other hooks do not see.
-    held = -1 if setting == "checkpoint eager" else saved_bytes(model, call, inputs)
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    step()
-    peak = resident("VmHWM") - before
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 5:
-        times.append(step())
-    found: dict[str, float] = {"saved": held, "peak": peak, "ms": statistics.median(times) * 1e3}
-    found["breaks"] = 0
-    if "eager" not in setting:
-        report = vesta.explain(call).explanation
-        found["breaks"] = len(report.breaks)
-        found["estimate"] = sum(g.saved_bytes for g in report.graphs)
+    found: dict[str, dict[str, float]] = {}
+    steps: dict[str, Step] = {}
+    for setting in settings:
+        torch.manual_seed(0)
+        model, inputs = MODELS[name]()
+        call = compiled(model.train(), setting)
+        before = resident("VmRSS")
+        steps[setting] = lambda call=call, inputs=inputs: loss_of(call(*inputs)).backward()
+        for _ in range(3):
+            steps[setting]()
+        vesta.wait()
+        # What eager's checkpoints keep, other hooks do not see.
+        held = -1 if setting == "checkpoint eager" else saved_bytes(model, call, inputs)
+        breaks = 0 if "eager" in setting else len(vesta.explain(call).explanation.breaks)
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        steps[setting]()
+        found[setting] = {"saved": held, "peak": resident("VmHWM") - before, "breaks": breaks}
+    times: dict[str, list[float]] = {setting: [] for setting in settings}
+    end = time.perf_counter() + seconds * len(settings)
+    while time.perf_counter() < end:
+        for setting, step in steps.items():
+            begin = time.perf_counter()
+            step()
+            times[setting].append(time.perf_counter() - begin)
+    for setting, taken in times.items():
+        found[setting]["ms"] = min(taken) * 1e3
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=[], choices=[*MODELS, []], metavar="model")
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("models", nargs="*", metavar="model")
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each setting")
     parser.add_argument("--settings", nargs="*", default=SETTINGS)
-    parser.add_argument("--one", nargs=2, metavar=("MODEL", "SETTING"), help="in this process; prints JSON")
+    parser.add_argument("--one", metavar="MODEL", help="in this process; prints JSON")
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(measure(*given.one, given.seconds)))
+        print(json.dumps(measure(given.one, given.settings, given.seconds)))
         return
     table = Table("model", "setting", "saved MiB", "of eager's", "peak MiB", "ms", "to the default", "breaks")
+    # Tensors go back to the system as soon as they are freed, so that the peak is that of the step.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
     for name in given.models or MODELS:
-        rows: dict[str, dict[str, float]] = {}
-        for setting in given.settings:
-            run = [
-                sys.executable,
-                "-m",
-                "bench.activation_memory",
-                "--seconds",
-                str(given.seconds),
-                "--one",
-                name,
-                setting,
-            ]
-            rows[setting] = json.loads(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+        run = [sys.executable, "-m", "bench.activation_memory", "--seconds", str(given.seconds), "--one", name]
+        run += ["--settings", *given.settings]
+        output = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+        rows = json.loads(output.splitlines()[-1])
         for setting, row in rows.items():
             eagers, default = rows.get("eager", row)["saved"], rows.get("default", row)["ms"]
             seen = row["saved"] >= 0

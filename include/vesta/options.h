@@ -58,13 +58,13 @@ struct VESTA_API Options {
   int compile_threads = 0;
   // false: every operator is a call of PyTorch's own, as the program made it, and no pass changes the computation.
   bool kernels = true;
-  // On a GPU: record calls into CUDA graphs where possible, at the second call with the same sizes on a stream.
-  bool cuda_graphs = true;
-  // Upper bound for what a compiled program saves for its backward pass: a fraction, from 0 to 1, of what eager saves, or
-  // bytes. The backward pass computes the rest again, which takes time. Random numbers are saved in any case, and so are
-  // results of operators that Vesta does not know. nullopt: as many bytes as eager saves at most, and nothing is
+  // Upper bound for what a compiled program saves for its backward pass: a fraction, from 0 to 1, of what eager saves,
+  // or bytes. The backward pass computes the rest again, which takes time. Random numbers are saved in any case, and so
+  // are results of operators that Vesta does not know. nullopt: as many bytes as eager saves at most, and nothing is
   // computed again that takes longer than to load it.
   std::optional<std::variant<double, int64_t>> activation_memory;
+  // On a GPU: record calls into CUDA graphs where possible, at the second call with the same sizes on a stream.
+  bool cuda_graphs = true;
   // Largest input in bytes that is copied into the memory of a CUDA graph, where a library call reads it and its
   // address differs from the recorded one; -1: no bound. For larger inputs, up to four addresses each are recorded;
   // calls with further addresses run without a graph.

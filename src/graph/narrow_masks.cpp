@@ -14,7 +14,8 @@ bool draws_zeros_and_ones(const Node& n) {
 void narrow_masks(Graph& joint) {
   std::vector<Node*> drawn;
   joint.for_each_node([&](Node* n) {
-    if (draws_zeros_and_ones(*n) && !n->results[0]->users.empty() && !joint.is_result(n->results[0])) drawn.push_back(n);
+    if (!draws_zeros_and_ones(*n)) return;
+    if (!n->results[0]->users.empty() && !joint.is_result(n->results[0])) drawn.push_back(n);
   });
   for (Node* const n : drawn) {
     Value* const floats = n->results[0];
@@ -29,8 +30,10 @@ void narrow_masks(Graph& joint) {
       continue;
     }
     for (Node* const reader : readers)
-      for (size_t i = 0; i < reader->args().size(); ++i)
-        if (Value* const* v = std::get_if<Value*>(&reader->args()[i]); v && *v == floats) joint.set_arg(reader, i, again);
+      for (size_t i = 0; i < reader->args().size(); ++i) {
+        Value* const* const read = std::get_if<Value*>(&reader->args()[i]);
+        if (read && *read == floats) joint.set_arg(reader, i, again);
+      }
   }
 }
 

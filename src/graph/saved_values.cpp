@@ -63,7 +63,9 @@ class Result {
   bool is_drawn(const RecomputeProblem::Item& item) const {
     return std::ranges::any_of(item.reads, [&](int s) {
       const int from = p_.storages[static_cast<size_t>(s)].item;
-      return from >= 0 && p_.items[static_cast<size_t>(from)].pinned && p_.items[static_cast<size_t>(from)].node->op->row;
+      if (from < 0) return false;
+      const RecomputeProblem::Item& read = p_.items[static_cast<size_t>(from)];
+      return read.pinned && read.node->op->row;
     });
   }
   double microseconds(int64_t time) const {

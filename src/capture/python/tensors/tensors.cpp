@@ -78,7 +78,9 @@ bool is_symbolic(PyObject* x) {
 bool is_symbolic_int(PyObject* x) { return is_a(x, torch::get_symint_class().ptr()); }
 bool is_symbolic_bool(PyObject* x) { return is_a(x, torch::get_symbool_class().ptr()); }
 bool requires_grad(PyObject* t) { return THPVariable_Unpack(t).requires_grad(); }
-bool may_require_grad(PyObject* t) { return torch::autograd::isDifferentiableType(THPVariable_Unpack(t).scalar_type()); }
+bool may_require_grad(PyObject* t) {
+  return torch::autograd::isDifferentiableType(THPVariable_Unpack(t).scalar_type());
+}
 std::vector<int64_t> sizes_of(PyObject* t) { return THPVariable_Unpack(t).sizes().vec(); }
 bool are_strided(PyObject* x) {
   const at::Tensor& t = THPVariable_Unpack(x);

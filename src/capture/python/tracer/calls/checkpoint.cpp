@@ -142,7 +142,7 @@ Result checkpoint(Trace& t, const Call& c) {
   if (draws && preserves == Py_False)
     return t.graph_break(Break::Checkpoint, "with preserve_rng_state=False on a function that draws random numbers");
   if (is_reentrant && !is_returned_by_reentrant(result.get(), arguments.positional()))
-    return t.graph_break(Break::Checkpoint, "with use_reentrant=True on a function that returns other than new tensors");
+    return t.graph_break(Break::Checkpoint, "with use_reentrant=True on a function that returns more than new tensors");
   return result.release();
 }
 
