@@ -2,8 +2,8 @@
 
 For each model, in a process of its own, and each setting: the bytes of distinct storages that autograd's nodes hold
 between the forward and the backward pass, without parameters, inputs and outputs, as hooks on saved tensors see them;
-the peak of resident memory in the fifth step, above the process before the first one; the least time of a step (forward, loss, backward)
-of steps that take turns with those of the other settings.
+the peak of resident memory in the fifth step, above the process before the first one; the least time of a step
+(forward, loss, backward) among steps that take turns with those of the other settings.
 """
 
 from __future__ import annotations

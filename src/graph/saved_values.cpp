@@ -56,6 +56,7 @@ class Result {
     const RecomputeProblem::Item& item = p_.items[static_cast<size_t>(s.item)];
     if (!item.node->op->row) return KeptFor::Unknown;
     if (item.pinned || is_drawn(item)) return KeptFor::Random;
+    if (item.leaves_region) return KeptFor::Region;
     if (item.library) return KeptFor::Library;
     return choice_.ends_chain[static_cast<size_t>(s.item)] ? KeptFor::Chain : KeptFor::Time;
   }
@@ -96,6 +97,7 @@ std::string_view text_of(KeptFor why) {
     case KeptFor::Unknown: return "refused: the operator has no row in the op table";
     case KeptFor::Library: return "refused: a library call";
     case KeptFor::Chain: return "refused: the chain that is computed again would be too long";
+    case KeptFor::Region: return "refused: the result of a checkpoint";
     case KeptFor::Input: return "a copy: the program writes this input";
   }
   return "";

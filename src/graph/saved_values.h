@@ -45,7 +45,7 @@ struct Limit {
 };
 
 // The number of the checkpoint region of a node; negative: none. What a region computes for itself alone is not saved,
-// except for random nodes and operators without a row.
+// except for random nodes and operators without a row. What leaves it is not computed again.
 using RegionOf = std::function<int(const Node*)>;
 
 // Why a value is saved rather than computed again.
@@ -55,6 +55,7 @@ enum class KeptFor : uint8_t {
   Unknown,  // the operator has no row
   Library,  // a library call
   Chain,    // too many nodes one after another would be computed again
+  Region,   // the result of a checkpoint region
   Input,    // the program writes this input
 };
 
