@@ -4,6 +4,8 @@
     python -m bench.cuda --sections grid --models --compilers copy default vesta
                                                     every kind of kernel over rows, columns and dtypes
     python -m bench.cuda --models llama-32 decode-32
+    python -m bench.cuda --sections --models gpt2-train-8 resnet50-train-8
+                                                    forward and backward passes (bench/cuda_training.py)
     python -m bench.cuda --compilers eager vesta
 
 A process for each compiler and section, and for each model. Kernels: microseconds on the GPU, without the CPU's part
@@ -112,10 +114,11 @@ def work_on_kernels(compiler: str, section: str) -> Iterator[dict[str, Any]]:
 
 
 def work_on_model(compiler: str, name: str) -> Iterator[dict[str, Any]]:
-    from bench.cuda_workloads import MODELS
+    from bench import cuda_training, cuda_workloads
 
-    with torch.no_grad():
-        model, (call,) = MODELS[name]()
+    trains = name in cuda_training.MODELS
+    with torch.set_grad_enabled(trains):
+        model, (call,) = (cuda_training if trains else cuda_workloads).MODELS[name]()
         if compiler.startswith("vesta"):
             __import__("vesta")
         elif compiler != "eager":

@@ -51,6 +51,10 @@ def largest_error(ours: Any, eager: Any) -> float:
     return worst
 
 
+def as_numbers(result: Any) -> Any:
+    return result.detach() if isinstance(result, torch.Tensor) else result
+
+
 def peak_tensor_bytes(call: Callable[..., Any], arguments: tuple[Any, ...]) -> int:
     """The peak memory in bytes of the tensors that one call makes."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
@@ -130,21 +134,30 @@ def main() -> None:
 
         declare_torchvision_operators()
     function, arguments = build(workload)
+    trains = workload.startswith("model:") and MODELS[workload.partition(":")[2]].trains
+    parameters = list(function.parameters()) if trains and isinstance(function, torch.nn.Module) else []
     load(compiler)
     run: Callable[..., Any] = function
-    result: Any = None
+
+    def call(run: Callable[..., Any]) -> Any:
+        for p in parameters:
+            p.grad = None
+        result = run(*arguments)
+        if trains and result.requires_grad:
+            result.backward()
+        return result
 
     def answer(**values: Any) -> None:
         print(json.dumps(values), file=answers, flush=True)
 
     answer(ready=True, rss_mib=memory_mib("VmRSS"))
-    with torch.no_grad():
+    with torch.set_grad_enabled(trains):
         for line in sys.stdin:
             command, *rest = line.split()
             if command == "first":
                 start = time.perf_counter()
                 run = compiled(compiler, function)
-                result = run(*arguments)
+                call(run)
                 seconds = time.perf_counter() - start
                 answer(first_s=seconds, compile_ms=compile_ms(compiler), trace_ms=trace_ms(compiler))
             elif command == "round":
@@ -152,15 +165,18 @@ def main() -> None:
                 end = time.perf_counter() + float(rest[0])
                 while len(times) < 3 or time.perf_counter() < end:
                     start = time.perf_counter()
-                    result = run(*arguments)
+                    call(run)
                     times.append(time.perf_counter() - start)
                 answer(median_s=statistics.median(times), best_s=min(times), calls=len(times))
             elif command == "save":
                 answer(file_bytes=save(run))
             elif command == "finish":
                 peak = memory_mib("VmHWM")
-                tensors = peak_tensor_bytes(run, arguments)
-                error = largest_error(result, function(*arguments)) if compiler != "eager" else 0.0
+                tensors = peak_tensor_bytes(call, (run,))
+                error = 0.0
+                if compiler != "eager" and (parameters or not trains):  # a whole step changes what it computes with
+                    ours = [as_numbers(call(run)), *(p.grad for p in parameters)]
+                    error = largest_error(ours, [as_numbers(call(function)), *(p.grad for p in parameters)])
                 answer(peak_mib=peak, tensor_bytes=tensors, error=error, **details(compiler))
                 break
     answers.flush()

@@ -16,12 +16,16 @@ Built = tuple[Callable[..., Any], tuple[Any, ...]]  # what is compiled, and its 
 
 @dataclass(frozen=True)
 class Model:
-    """`aim`: the project's goal for the ratio eager / Vesta (1: not slower)."""
+    """`aim`: the project's goal for the ratio eager / Vesta (1: not slower).
+
+    `trains`: calls record gradients, and the
+    backward pass of a loss that is returned belongs to the call."""
 
     build: Callable[[], Built]
     about: str
     aim: float = 1.0
     compile_ms: float = 300.0
+    trains: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,87 @@ def sgd(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
 
 
+class Loss(torch.nn.Module):
+    """A model in training mode, without dropout, and what it is trained for."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model.train()
+        for m in model.modules():
+            if isinstance(m, torch.nn.Dropout):
+                m.p = 0.0
+
+
+class OfTokens(Loss):
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=ids, labels=ids).loss  # type: ignore[no-any-return]
+
+
+class OfStates(Loss):
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states.square().mean()  # type: ignore[no-any-return]
+
+
+class OfLabels(Loss):
+    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(self.model(images), labels)
+
+
+def trained(kind: type[Loss], build: Callable[[], Built], batch: int) -> Callable[[], Built]:
+    def made() -> Built:
+        model, inputs = build()
+        assert isinstance(model, torch.nn.Module)
+        given = [t.repeat(batch, *[1] * (t.dim() - 1)) for t in inputs]
+        if kind is OfLabels:
+            given.append(torch.arange(batch))
+        return kind(model), tuple(given)
+
+    return made
+
+
+class SmallGpt(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(512, 128)
+        layer = torch.nn.TransformerEncoderLayer(
+            128, 4, 512, dropout=0.0, activation=F.gelu, batch_first=True, norm_first=True
+        )
+        self.layers = torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+        self.head = torch.nn.Linear(128, 512, bias=False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.head(self.layers(self.embed(ids), mask=mask, is_causal=True))  # type: ignore[no-any-return]
+
+
+def whole_step() -> Built:
+    """zero_grad, forward, loss, backward, clipping and AdamW in one function."""
+    torch.manual_seed(0)
+    model = SmallGpt().train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step(ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    generator = torch.Generator().manual_seed(1)
+    return step, tuple(torch.randint(0, 512, (8, 64), generator=generator) for _ in range(2))
+
+
+class TinyLoss(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(8, 8, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * self.w + 1).sin().sum()
+
+
 MODELS: dict[str, Model] = {
     "llama": Model(llama, "Llama, 8 layers, 512 wide, 128 tokens", 1.25),
     "minilm": Model(minilm, "MiniLM: BERT, 6 layers, 384 wide, 128 tokens", 1.3),
@@ -169,6 +254,21 @@ MODELS: dict[str, Model] = {
     "tiny": Model(tiny_built, "relu(x*y+1).sin(), 8x8", 1.0),
     "adamw": Model(optimizer_step(adamw), "AdamW step, 150 tensors, 25 M parameters", 1.3),
     "sgd": Model(optimizer_step(sgd), "SGD step with momentum, 150 tensors, 25 M parameters", 1.3),
+    **{
+        f"{name}-train-{batch}": Model(trained(kind, build, batch), f"training, batch {batch}", 1.2, trains=True)
+        for name, kind, build in (
+            ("gpt2", OfTokens, gpt2),
+            ("bert", OfStates, bert),
+            ("llama", OfTokens, llama),
+            ("vit", OfLabels, vision("vit_small_patch16_224")),
+            ("resnet50", OfLabels, vision("resnet50")),
+        )
+        for batch in (1, 8)
+    },
+    "tiny-train": Model(lambda: (TinyLoss(), (torch.ones(8, 8),)), "training of relu(x*w+1).sin()", 1.0, trains=True),
+    "step": Model(
+        whole_step, "a whole training step of a small GPT: 4 layers, 128 wide, 8 x 64 tokens", 1.3, trains=True
+    ),
 }
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------

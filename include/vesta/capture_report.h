@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "vesta/activation_report.h"
 #include "vesta/report.h"
 
 namespace vesta {
@@ -67,11 +68,10 @@ struct CaptureVariant {
   std::vector<OpCount> ops;  // operators of the graph, in order of first use; empty: there is no graph
   std::optional<CompileReport>
       compiled;  // what the graph became; nullopt: there is no graph, or its operators run eager
-  // Where gradients are recorded: the backward halves that have run; what the forward half saves for them, in bytes for
-  // the sizes of the trace, and what eager saves.
+  // Where gradients are recorded: the backward halves that have run, and what the forward half saves for them.
   std::vector<CompileReport> backward;
   std::vector<std::string> backward_failures;  // of compiles: such passes run as calls of their operators
-  int64_t saved_bytes = 0, eager_saved_bytes = 0;
+  ActivationReport activations;
   bool trains = false;
   bool pending = false;  // the compile is still running in the background, and calls run in tier 0 or 1
   // How calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine code. 3: with

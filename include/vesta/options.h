@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "vesta/error.h"
@@ -24,8 +25,8 @@ struct VESTA_API Options {
   std::string numerics = "fast";
   // How many milliseconds one call waits for compiles, of all its parts together; -1: no bound. A call whose time is up
   // runs eager. A compile that has a graph ends in the background then, and later calls use it. A trace is given up;
-  // later calls try again a few times. Compiles with autotune_seconds are waited for, and AOTAutograd, which splits a
-  // graph with gradients, cannot be stopped.
+  // later calls try again a few times. Compiles with autotune_seconds are waited for, and AOTAutograd, which
+  // torch.compile calls where gradients are recorded, cannot be stopped.
   int64_t deadline_ms = 10'000;
   // How many bytes all compiles of the process may take together, by estimates; -1: a quarter of the memory that the
   // process may use. A compile that does not fit waits for others. One that is too large alone is given up: its calls
@@ -57,6 +58,11 @@ struct VESTA_API Options {
   int compile_threads = 0;
   // false: every operator is a call of PyTorch's own, as the program made it, and no pass changes the computation.
   bool kernels = true;
+  // Upper bound for what a compiled program saves for its backward pass: a fraction, from 0 to 1, of what eager saves,
+  // or bytes. The backward pass computes the rest again, which takes time. Random numbers are saved in any case, and so
+  // are results of operators that Vesta does not know. nullopt: as many bytes as eager saves at most, and nothing is
+  // computed again that takes longer than to load it.
+  std::optional<std::variant<double, int64_t>> activation_memory;
   // On a GPU: record calls into CUDA graphs where possible, at the second call with the same sizes on a stream.
   bool cuda_graphs = true;
   // Largest input in bytes that is copied into the memory of a CUDA graph, where a library call reads it and its

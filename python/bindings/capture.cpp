@@ -16,7 +16,6 @@
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/wrapper/captured_function.h"
-#include "tape.h"
 
 namespace py = pybind11;
 
@@ -43,7 +42,6 @@ PyObject* look_up(capture::PackageObject which) {
       case MakeStrictError: return find("vesta.errors", "_strict");
       case MakeRecompileError: return find("vesta.errors", "_recompile");
       case WriteTorchLog: return find("vesta.torch_logs", "write");
-      case CompileWithGradients: return find("vesta.training", "compile_graph_with_gradients");
     }
   } catch (py::error_already_set& e) {
     e.restore();
@@ -90,14 +88,32 @@ void add_capture(py::module_& m) {
       .def_readonly("estimated_us", &StepInfo::estimated_us)
       .def_readonly("arena_bytes", &StepInfo::arena_bytes)
       .def_readonly("held_bytes", &StepInfo::held_bytes);
+  py::class_<SavedTensorInfo>(m, "SavedTensorInfo")
+      .def_readonly("op", &SavedTensorInfo::op)
+      .def_readonly("source", &SavedTensorInfo::source)
+      .def_readonly("why", &SavedTensorInfo::why)
+      .def_readonly("bytes", &SavedTensorInfo::bytes);
+  py::class_<ComputedAgain>(m, "ComputedAgain")
+      .def_readonly("op", &ComputedAgain::op)
+      .def_readonly("source", &ComputedAgain::source);
+  py::class_<ActivationReport>(m, "ActivationReport")
+      .def(py::init<>())
+      .def_readonly("saved_bytes", &ActivationReport::saved_bytes)
+      .def_readonly("eager_saved_bytes", &ActivationReport::eager_saved_bytes)
+      .def_readonly("limit", &ActivationReport::limit)
+      .def_property_readonly("is_reached", &ActivationReport::is_reached)
+      .def_readonly("saved", &ActivationReport::saved)
+      .def_readonly("again", &ActivationReport::again)
+      .def_readonly("load_us", &ActivationReport::load_us)
+      .def_readonly("again_us", &ActivationReport::again_us)
+      .def_readonly("eager_load_us", &ActivationReport::eager_load_us);
   py::class_<CaptureVariant>(m, "CaptureVariant")
       .def_readonly("id", &CaptureVariant::id)
       .def_readonly("ops", &CaptureVariant::ops)
       .def_readonly("compiled", &CaptureVariant::compiled)
       .def_readonly("backward", &CaptureVariant::backward)
       .def_readonly("backward_failures", &CaptureVariant::backward_failures)
-      .def_readonly("saved_bytes", &CaptureVariant::saved_bytes)
-      .def_readonly("eager_saved_bytes", &CaptureVariant::eager_saved_bytes)
+      .def_readonly("activations", &CaptureVariant::activations)
       .def_readonly("trains", &CaptureVariant::trains)
       .def_readonly("pending", &CaptureVariant::pending)
       .def_readonly("tier", &CaptureVariant::tier)
@@ -152,8 +168,6 @@ void add_capture(py::module_& m) {
   // it fails if the error of an operator is set, so it happens here.
   capture::is_symbolic(Py_None);
   capture::set_package_lookup(look_up);
-  capture::set_tape_maker(
-      [](std::shared_ptr<const trace::Tape> tape) { return to_python(std::move(tape)).release().ptr(); });
   m.def(
       "is_getattr_of_modules", [](const py::object& f) { return capture::is_getattr_of_modules(f.ptr()); },
       py::arg("function"), "True if a trace knows this function as torch.nn.Module.__getattr__ and need not run it.");

@@ -12,12 +12,12 @@
 #include "cases.h"
 #include "compiled.h"
 #include "evaluator.h"
+#include "graph/passes/passes.h"
 #include "graph_steps.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/strategy.h"
 #include "program.h"
 #include "store.h"
-#include "tape.h"
 #include "vesta/passes.h"
 
 namespace py = pybind11;
@@ -71,6 +71,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("rewrite_limit", &Options::rewrite_limit)
       .def_readwrite("compile_threads", &Options::compile_threads)
       .def_readwrite("cuda_graphs", &Options::cuda_graphs)
+      .def_readwrite("activation_memory", &Options::activation_memory)
       .def_readwrite("copied_inputs", &Options::copied_inputs)
       .def_readwrite("cuda_graph_memory", &Options::cuda_graph_memory)
       .def_readwrite("autotune_seconds", &Options::autotune_seconds)
@@ -211,7 +212,7 @@ PYBIND11_MODULE(_C, m) {
   if (add_evaluator(m.ptr()) < 0) throw py::error_already_set();
   add_program(m);
   add_store(m);
-  add_tape(m);
+  m.def("may_raise", [](const std::string& op) { return graph::may_raise(op); }, py::arg("op"));
   add_graph_value(m);
   add_cases(m);
   add_account(m);

@@ -97,14 +97,12 @@ def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C
         return aot_autograd(**halves(options))(gm, list(example_inputs))
 
 
-def halves(options: _C.Options, made: list[_C.CompiledFunction] | None = None) -> dict[str, Any]:
-    """The compilers and the partitioner that AOTAutograd is given. ``made`` gets what the compilers make."""
+def halves(options: _C.Options) -> dict[str, Any]:
+    """The compilers and the partitioner that AOTAutograd is given."""
     from functorch.compile import make_boxed_func
 
     def compiler(graph: GraphModule, inputs: Sequence[Any], *, fixed: bool) -> Callable[..., Any]:
         compiled = compile_graph(graph, inputs, options, weights_are_fixed=fixed)
-        if made is not None:
-            made.append(compiled)
         boxed: Callable[..., Any] = make_boxed_func(outside_analysis(compiled))
         return boxed
 

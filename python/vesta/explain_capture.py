@@ -8,6 +8,7 @@ import linecache
 import os
 import re
 import types
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped"
 SHOWN_GUARDS = 24  # per graph; Graph.guards has all
 SHOWN_OPERATORS = 6
 SHOWN_MODULES = 6
+SHOWN_SAVED = 5  # kinds of saved tensors; Graph.activations has all
 TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
@@ -81,7 +83,8 @@ class Graph:
     graph has run. ``compiled``: kernels and calls into ATen. ``steps``: these in the order in which a call runs them;
     empty if gradients are recorded. ``backward``: the backward halves that have run, where gradients are recorded
     (``trains``); ``backward_failures``: why compiles of such a half failed, whose passes run as calls of its operators;
-    ``saved_bytes``: of tensors that a call saves for them, and ``eager_saved_bytes``: what eager saves.
+    ``activations``: what a call saves for them and what they compute again; ``saved_bytes``: of the tensors that it
+    saves, and ``eager_saved_bytes``: of those that eager saves.
     ``pending``: the compile still goes on in the background, and calls run in tier 0
     or 1. ``tier``: how calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine
     code. 3: with machine code that was tuned on the GPU. ``early_hits``: the hits that tier 1 served while the compile
@@ -104,8 +107,7 @@ class Graph:
     trains: bool = False
     backward: tuple[_C.CompileReport, ...] = ()
     backward_failures: tuple[str, ...] = ()
-    saved_bytes: int = 0
-    eager_saved_bytes: int = 0
+    activations: _C.ActivationReport = field(default_factory=_C.ActivationReport)
     pending: bool = False
     tier: int = 0
     early_hits: int = 0
@@ -114,6 +116,14 @@ class Graph:
     steps: tuple[_C.StepInfo, ...] = ()
     variant: int = 0
     output_bytes: int = -1
+
+    @property
+    def saved_bytes(self) -> int:
+        return self.activations.saved_bytes
+
+    @property
+    def eager_saved_bytes(self) -> int:
+        return self.activations.eager_saved_bytes
 
     @property
     def op_count(self) -> int:
@@ -255,8 +265,7 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         trains=variant.trains,
         backward=tuple(variant.backward),
         backward_failures=tuple(variant.backward_failures),
-        saved_bytes=variant.saved_bytes,
-        eager_saved_bytes=variant.eager_saved_bytes,
+        activations=variant.activations,
         pending=variant.pending,
         tier=variant.tier,
         early_hits=variant.early_hits,
@@ -273,6 +282,32 @@ def backward_line(g: Graph) -> str:
     calls = several(sum(half.ops_extern for half in g.backward), "call")
     ran = f"{kernels}, {calls} into ATen" if g.backward else "has not run yet"
     return f"backward: {ran}; saves {byte_text(g.saved_bytes)} for it (eager {byte_text(g.eager_saved_bytes)})"
+
+
+def activation_lines(a: _C.ActivationReport) -> Iterator[str]:
+    """What is saved for the backward pass and why, and what that computes again instead."""
+    if a.limit is not None:
+        yield f"activation_memory allows {byte_text(a.limit)}" + ("" if a.is_reached else ": not reached")
+    groups: dict[tuple[str, str], list[int]] = {}
+    for saved in a.saved:
+        groups.setdefault((saved.op or "an input", saved.why), []).append(saved.bytes)
+    largest = sorted(groups.items(), key=lambda group: -sum(group[1]))
+    for (op, why), sizes in largest[:SHOWN_SAVED]:
+        times = f" {len(sizes)} times," if len(sizes) > 1 else ""
+        yield f"saved: {op},{times} {byte_text(sum(sizes))}; {why}"
+    if len(largest) > SHOWN_SAVED:
+        rest = largest[SHOWN_SAVED:]
+        count, total = sum(len(sizes) for _, sizes in rest), sum(sum(sizes) for _, sizes in rest)
+        yield f"saved: {several(count, 'tensor')} more, {byte_text(total)}"
+    if a.again:
+        counts = Counter(again.op for again in a.again).most_common()
+        ops = ", ".join(f"{op} {n}" if n > 1 else op for op, n in counts[:SHOWN_OPERATORS])
+        yield f"computed again: {ops}" + (", ..." if len(counts) > SHOWN_OPERATORS else "")
+    if a.saved or a.again:
+        yield (
+            f"estimated: {a.again_us / 1000:.3f} ms to compute again and {a.load_us / 1000:.3f} ms to load what is "
+            f"saved; eager loads for {a.eager_load_us / 1000:.3f} ms"
+        )
 
 
 def break_of(stop: _C.CaptureBreak) -> Break:
@@ -402,6 +437,7 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen{why}"
         if g.trains:
             yield f"  {backward_line(g)}"
+            yield from (f"    {line}" for line in activation_lines(g.activations))
             for why in g.backward_failures:
                 yield f"  a backward half runs as calls of its operators: {why}"
         if g.compiled.plan_memory:

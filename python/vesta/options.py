@@ -10,8 +10,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``deadline_ms`` (int; 10000)
     How many milliseconds one call waits for compiles, of all its parts together. A call whose time is up runs eager. A
     compile that has a graph ends in the background, and later calls use it. A trace is given up, and later calls try
-    again a few times. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a GPU. Where gradients
-    are recorded, nothing can stop PyTorch's AOTAutograd, which is Python; :func:`vesta.explain` shows its time.
+    again a few times. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a GPU. Where
+    ``torch.compile`` records gradients, nothing can stop PyTorch's AOTAutograd, which is Python.
     Without this option, ``VESTA_DEADLINE_MS`` in the environment.
 ``compile_memory`` (int; -1)
     How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three
@@ -59,6 +59,13 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     Threads that compile kernels. 0: one for each core.
 ``kernels`` (bool; True)
     False: every operator is a call of PyTorch's own, as the program made it, and results equal eager's bit for bit.
+``activation_memory`` (float, int or None; None)
+    Upper bound for what a compiled function saves for its backward pass: as a float from 0 to 1, the fraction of what
+    eager saves; as an int, bytes. The backward pass computes the rest again. Random numbers are saved in any case, and
+    so are results of operators that Vesta does not know; where the bound cannot be reached, as little is saved as
+    possible, and :func:`vesta.explain` says so. None: at most what eager saves, and nothing is computed again that
+    takes longer than to load it. Where AOTAutograd splits a program into its halves, as in ``torch.compile``, it also
+    decides what is saved, and this option has no effect.
 ``cuda_graphs`` (bool; True)
     On a GPU: record calls into CUDA graphs where possible, at the second call with the same sizes on a stream.
 ``copied_inputs`` (int; 1 MiB)
@@ -125,6 +132,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "rewrite_limit": (int,),
     "compile_threads": (int,),
     "kernels": (bool,),
+    "activation_memory": (float, int, type(None)),
     "cuda_graphs": (bool,),
     "copied_inputs": (int,),
     "cuda_graph_memory": (int,),
@@ -188,6 +196,9 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
             raise UserError(f'option "strategy" takes "whole" or "auto", not {value!r}')
         if name == "expected_calls" and value < 1:
             raise UserError(f'option "expected_calls" takes 1 or more calls, not {value!r}')
+        most = 1 if isinstance(value, float) else sys.maxsize
+        if name == "activation_memory" and value is not None and not 0 <= value <= most:
+            raise UserError(f'option "activation_memory" takes a fraction from 0.0 to 1.0 or bytes, not {value!r}')
         if name == "numerics" and value not in ("fast", "eager"):
             raise UserError(f'option "numerics" takes "fast" or "eager", not {value!r}')
         if name == "skip_passes":

@@ -19,6 +19,7 @@ enum class History : uint8_t {
   Unrecorded,    // it is a view that was made while gradient mode was off
   Detached,      // none
   DetachedView,  // it is a view of a tensor that has none
+  Released,      // one that a backward pass inside the program has freed: a further pass is an error
 };
 
 // What a backward pass brings for a result.

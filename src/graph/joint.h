@@ -22,6 +22,12 @@ struct JointPart {
   std::vector<int> inputs;     // per gradient, the program's input that it is the gradient of
 };
 
+// A part of the program whose values the backward pass computes again (torch.utils.checkpoint): values with these ids,
+// from `first` up to `end`.
+struct CheckpointRegion {
+  uint32_t first = 0, end = 0;
+};
+
 // The graph's inputs are the program's, then from `first_tangent` on the tangents. Its outputs are the program's, then
 // from `first_gradient` on the gradients. Only nodes from `first_backward` on (nullptr: none) are of the backward pass.
 struct Joint {
@@ -30,6 +36,10 @@ struct Joint {
   size_t first_gradient = 0;
   std::vector<History> histories;  // by output of the program that is returned
   Node* first_backward = nullptr;
+  // The program's nodes have its derivatives of every order, if each runs under autograd: a node aten::detach stands
+  // where it reads a value without its history.
+  bool is_differentiable = false;
+  std::vector<CheckpointRegion> checkpoints;  // in the order of their ids; none has a value of another
 };
 
 struct BackwardHalf {
@@ -53,6 +63,17 @@ struct Halves {
 
 // Whether a second run has no effect and gives equal results.
 bool can_run_again(const Graph& graph);
+
+// The node that gives a value without its history. Between the trace and the split of a joint graph alone.
+const Op& detach_op();
+// Whether the graph has such a node; and replaces the results of all of them by what they detach.
+bool has_detach(const Graph& graph);
+void drop_detach(Graph& graph);
+// A copy of the program of a joint graph, without its backward pass.
+std::unique_ptr<Graph> copy_program(const Graph& graph, const Joint& joint);
+// What is drawn as floats that are zeros and ones (a mask of dropout) can be saved as booleans: adds to the graph, for
+// each, the booleans and the floats that are made of them, for all that reads it.
+void narrow_masks(Graph& joint);
 
 // Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it
 // (choose_saved() in graph/saved_values.h).

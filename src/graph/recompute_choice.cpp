@@ -64,7 +64,7 @@ class Solver {
   int vertex_of_storage(int s) const { return static_cast<int>(2 + p_.items.size()) + s; }
 
   bool is_fixed(const Item& item, bool library_calls) const {
-    return item.pinned || (item.library && !library_calls && !item.in_region);
+    return item.pinned || item.leaves_region || (item.library && !library_calls && !item.in_region);
   }
 
   // The minimum of bytes + time / 2^halvings, where chains that are too long end at saved values.
@@ -226,7 +226,7 @@ class Solver {
   }
   bool may_change(const Solution& s, size_t i) const {
     const Item& item = p_.items[i];
-    if (item.pinned || s.choice.ends_chain[i]) return false;
+    if (item.pinned || item.leaves_region || s.choice.ends_chain[i]) return false;
     return !s.choice.recomputes[i] || may_save(item);
   }
   bool try_changes(Solution& s, const std::vector<size_t>& items, int64_t& visits) const {

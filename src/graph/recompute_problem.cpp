@@ -213,6 +213,13 @@ class Maker {
     }
     for (size_t i = 0; i < first_gradient_; ++i)
       if (const Value* v = g_.outputs[i].value; v && !is_backward(v)) storage(v).may_save = true;
+    // Otherwise the backward pass would run through all regions before its first step, and hold what each computes.
+    for (RecomputeProblem::Item& item : out_.items) {
+      const auto may_save = [&](int s) { return out_.storages[static_cast<size_t>(s)].may_save; };
+      item.leaves_region = item.in_region && std::ranges::any_of(item.writes, may_save);
+      if (!item.leaves_region) continue;
+      for (const int s : item.writes) out_.storages[static_cast<size_t>(s)].may_save = true;
+    }
   }
 
   // Storages that are alive: what is read of them, if eager's backward does not read them.

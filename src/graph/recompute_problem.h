@@ -29,6 +29,7 @@ struct RecomputeProblem {
     bool pinned = false;             // never computed again
     bool library = false;            // computed again only where a limit or a region asks for it
     bool in_region = false;          // of a checkpoint
+    bool leaves_region = false;      // the same, and its results are saved rather than computed again
   };
   std::vector<Storage> storages;
   std::vector<Item> items;  // each after those whose results it reads

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph/recompute_choice.h"
@@ -54,9 +55,19 @@ class Result {
     if (s.item < 0) return KeptFor::Input;
     const RecomputeProblem::Item& item = p_.items[static_cast<size_t>(s.item)];
     if (!item.node->op->row) return KeptFor::Unknown;
-    if (item.pinned) return KeptFor::Random;
+    if (item.pinned || is_drawn(item)) return KeptFor::Random;
+    if (item.leaves_region) return KeptFor::Region;
     if (item.library) return KeptFor::Library;
     return choice_.ends_chain[static_cast<size_t>(s.item)] ? KeptFor::Chain : KeptFor::Time;
+  }
+  // The booleans of what narrow_masks() found.
+  bool is_drawn(const RecomputeProblem::Item& item) const {
+    return std::ranges::any_of(item.reads, [&](int s) {
+      const int from = p_.storages[static_cast<size_t>(s)].item;
+      if (from < 0) return false;
+      const RecomputeProblem::Item& read = p_.items[static_cast<size_t>(from)];
+      return read.pinned && read.node->op->row;
+    });
   }
   double microseconds(int64_t time) const {
     return static_cast<double>(time) / static_cast<double>(kUnits) / p_.bytes_per_ns / 1000;
@@ -68,18 +79,6 @@ class Result {
   SavedValues out_;
 };
 
-std::string_view text(KeptFor why) {
-  switch (why) {
-    case KeptFor::Time: return "loading it takes less time";
-    case KeptFor::Random: return "refused: random";
-    case KeptFor::Unknown: return "refused: the operator has no row in the op table";
-    case KeptFor::Library: return "refused: a library call";
-    case KeptFor::Chain: return "refused: the chain that is computed again would be too long";
-    case KeptFor::Input: return "a copy: the program writes this input";
-  }
-  return "";
-}
-
 void add_node(std::string& out, std::string_view what, const Node& n) {
   out += what;
   for (const Value* v : n.results)
@@ -90,6 +89,19 @@ void add_node(std::string& out, std::string_view what, const Node& n) {
 }
 
 }  // namespace
+
+std::string_view text_of(KeptFor why) {
+  switch (why) {
+    case KeptFor::Time: return "loading it takes less time";
+    case KeptFor::Random: return "refused: random";
+    case KeptFor::Unknown: return "refused: the operator has no row in the op table";
+    case KeptFor::Library: return "refused: a library call";
+    case KeptFor::Chain: return "refused: the chain that is computed again would be too long";
+    case KeptFor::Region: return "refused: the result of a checkpoint";
+    case KeptFor::Input: return "a copy: the program writes this input";
+  }
+  return "";
+}
 
 SavedValues choose_saved(const Graph& joint, size_t first_tangent, size_t first_gradient, const Limit& limit,
                          const Target& target, const RegionOf& region_of) {
@@ -111,7 +123,7 @@ std::string print(const SavedValues& c) {
   for (const Value* v : c.saved) {
     add("saved %{}", v->id);
     if (kept < c.kept.size() && c.kept[kept].value == v) {
-      add(" {} bytes, {}", c.kept[kept].bytes, text(c.kept[kept].why));
+      add(" {} bytes, {}", c.kept[kept].bytes, text_of(c.kept[kept].why));
       ++kept;
     } else {
       add(" 0 bytes, alive");

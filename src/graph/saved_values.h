@@ -27,6 +27,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "graph/graph.h"
 
@@ -44,7 +45,7 @@ struct Limit {
 };
 
 // The number of the checkpoint region of a node; negative: none. What a region computes for itself alone is not saved,
-// except for random nodes and operators without a row.
+// except for random nodes and operators without a row. What leaves it is not computed again.
 using RegionOf = std::function<int(const Node*)>;
 
 // Why a value is saved rather than computed again.
@@ -54,8 +55,11 @@ enum class KeptFor : uint8_t {
   Unknown,  // the operator has no row
   Library,  // a library call
   Chain,    // too many nodes one after another would be computed again
+  Region,   // the result of a checkpoint region
   Input,    // the program writes this input
 };
+
+std::string_view text_of(KeptFor why);
 
 struct SavedValues {
   // What the backward graph reads of the forward graph: results of forward nodes that are no views, and inputs that are

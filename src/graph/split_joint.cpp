@@ -79,6 +79,36 @@ class Splitter {
     return out;
   }
 
+  // The nodes of the backward pass as they are, and before each of them what it reads of the forward half and is
+  // computed again: only then does its memory have to be there.
+  std::vector<const Node*> in_order_of_use(const std::unordered_set<const Node*>& nodes) const {
+    std::vector<const Node*> out, later;
+    std::unordered_map<const Node*, size_t> places;  // of forward nodes that are not yet in `out`
+    graph_->for_each_node([&](Node* n) {
+      if (!nodes.contains(n)) return;
+      if (!backward_.contains(n)) {
+        places.emplace(n, later.size());
+        later.push_back(n);
+        return;
+      }
+      std::vector<std::pair<size_t, const Node*>> before;
+      const auto ask = [&](const Value* v) {
+        const auto it = v->producer ? places.find(v->producer) : places.end();
+        if (it == places.end()) return;
+        before.emplace_back(it->second, it->first);
+        places.erase(it);
+      };
+      n->for_each_input(ask);
+      for (size_t i = 0; i < before.size(); ++i) before[i].second->for_each_input(ask);
+      std::ranges::sort(before);
+      for (const auto& [place, node] : before) out.push_back(node);
+      out.push_back(n);
+    });
+    for (const Node* n : later)
+      if (places.contains(n)) out.push_back(n);
+    return out;
+  }
+
   int saved(const Value* v) {
     Saved s;
     if (const auto it = input_of_.find(v); it != input_of_.end() && !written_.contains(v)) {
@@ -129,9 +159,7 @@ class Splitter {
       half.results.push_back(part.results[i]);
       add_input(in.value, in.name);
     }
-    graph_->for_each_node([&](Node* n) {
-      if (needs.nodes.contains(n)) add_copy(to, *n, map, values);
-    });
+    for (const Node* n : in_order_of_use(needs.nodes)) add_copy(to, *n, map, values);
     std::unordered_map<const Value*, int> places;
     for (size_t i = 0; i < part.gradients.size(); ++i) {
       const Value* const v = graph_->outputs[static_cast<size_t>(part.gradients[i])].value;
@@ -159,6 +187,33 @@ bool can_run_again(const Graph& graph) {
   for (const Node* n = graph.first(); n; n = n->next)
     if (!is_pure(*n)) return false;
   return graph.mutations.empty();
+}
+
+const Op& detach_op() {
+  static const Op& op = declare_op("aten::detach(Tensor(a) self) -> Tensor(a)");
+  return op;
+}
+
+bool has_detach(const Graph& graph) {
+  for (const Node* n = graph.first(); n; n = n->next)
+    if (n->op == &detach_op()) return true;
+  return false;
+}
+
+void drop_detach(Graph& graph) {
+  graph.for_each_node([&](Node* n) {
+    if (n->op != &detach_op()) return;
+    graph.replace_uses(n->results.at(0), n->input(0));
+    graph.erase(n);
+  });
+}
+
+std::unique_ptr<Graph> copy_program(const Graph& graph, const Joint& joint) {
+  std::unique_ptr<Graph> out = copy(graph);
+  out->outputs.resize(joint.first_gradient);
+  for (const Node* n = joint.first_backward; n; n = n->next) out->erase(out->last());
+  out->inputs.resize(joint.first_tangent);
+  return out;
 }
 
 Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved) {

@@ -152,6 +152,10 @@ Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
   return add({.kind = InstrKind::Cast, .dtype = to, .in = of(x)});
 }
 
+bool Dag::in_order() const {
+  return std::any_of(buffers_.begin(), buffers_.end(), [](const DagBuffer& b) { return b.in_order; });
+}
+
 int Dag::number_of(const DagBuffer& buffer) {
   for (size_t b = 0; b < buffers_.size(); ++b) {
     if (buffers_[b].id == buffer.id) return static_cast<int>(b);

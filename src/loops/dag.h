@@ -27,6 +27,8 @@ struct DagBuffer {
   DeviceType device = DeviceType::CPU;
   bool written = false;
   bool constant = false;  // nothing writes it while the program runs
+  // Elements are read and written again along the inner ranges, so these iterations must run one after the other.
+  bool in_order = false;
 };
 
 // The loop variables that the Dags of one graph share. Variable k of a given extent is the same in all Dags, so that
@@ -74,9 +76,8 @@ class Dag final : public graph::ScalarBuilder {
   // Appends without folding, for a reader of texts.
   void append(DagBuffer buffer) { buffers_.push_back(std::move(buffer)); }
   Ref append(Instr instr);
-  // Elements are read and written again along the inner ranges, so these iterations must run one after the other.
-  void run_in_order() { in_order_ = true; }
-  bool in_order() const { return in_order_; }
+  void access_in_order(const DagBuffer& buffer) { buffers_[static_cast<size_t>(number_of(buffer))].in_order = true; }
+  bool in_order() const;  // any of its buffers
 
   const std::shared_ptr<ExprContext>& context() const { return variables_->context(); }
   // The order of the ranges has no meaning until a schedule gives them one.
@@ -128,7 +129,6 @@ class Dag final : public graph::ScalarBuilder {
   std::vector<Ref> stores_;
   std::unordered_multimap<size_t, Ref> numbering_;
   std::unordered_map<Expr, Ref> binders_;
-  bool in_order_ = false;
 };
 
 // The canonical text, without what no store needs.

@@ -14,11 +14,11 @@ class Printer : TextWriter {
     out_ = "dag\n";
     sizes(dag_.sizes());
     ranges(dag_.ranges());
-    if (dag_.in_order()) out_ += "ordered\n";
     for (size_t i = 0; i < dag_.buffers().size(); ++i) {
       const DagBuffer& b = dag_.buffers()[i];
-      out_ += fmt::format("buffer b{} {}[{}] {} align {} {}\n", i, name(b.dtype), text(b.extent),
-                          to_string(Device{b.device}), b.alignment, b.written ? "write" : "read");
+      out_ += fmt::format("buffer b{} {}[{}] {} align {} {}{}\n", i, name(b.dtype), text(b.extent),
+                          to_string(Device{b.device}), b.alignment, b.written ? "write" : "read",
+                          b.in_order ? " in order" : "");
     }
     const Levels levels = levels_of(dag_);
     for (Ref r = 0; r < dag_.instrs().size(); ++r) {

@@ -14,11 +14,7 @@ Levels levels_of(const Dag& dag) {
   auto varies = [&](Expr e) { return std::any_of(vars.begin(), vars.end(), [&](Expr v) { return contains(e, v); }); };
   // Whether every pass of the inner loops reads or writes the element again, even if it is a single one.
   auto repeats = [&](const Instr& i) {
-    if (!dag.in_order() || vars.empty() || i.buffer < 0) return false;
-    auto touches = [&](InstrKind k) {
-      return std::any_of(in.begin(), in.end(), [&](const Instr& x) { return x.kind == k && x.buffer == i.buffer; });
-    };
-    return touches(InstrKind::Load) && touches(InstrKind::Store);
+    return !vars.empty() && i.buffer >= 0 && dag.buffers()[static_cast<size_t>(i.buffer)].in_order;
   };
 
   Levels out;

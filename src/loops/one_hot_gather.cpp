@@ -79,7 +79,7 @@ void Dag::load_one_hot_terms() {
     if (loop) return;
     loop = &r;
   }
-  if (!loop || in_order_) return;
+  if (!loop || in_order()) return;
   Dag out(variables_);
   TermLoader loader(*this, out, *loop);
   bool found = false;

@@ -20,7 +20,6 @@ void Dag::unroll(size_t range) {
   const Range loop = ranges_[range];
   Dag out(variables_);
   out.next_variable_ = next_variable_;
-  out.in_order_ = in_order_;
   out.ranges_ = std::move(ranges_);
   out.ranges_.erase(out.ranges_.begin() + static_cast<int64_t>(range));
   for (int64_t k = 0; k < loop.extent.constant(); ++k) {

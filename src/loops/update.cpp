@@ -91,7 +91,7 @@ void Lowering::update(const Node& node, Index at, const MemoryRef& to, size_t pi
     return;
   }
   if (const std::optional<Prim> combine = update_of(node)->combine) {
-    dag_.run_in_order();
+    dag_.access_in_order(to.buffer);
     v = dag_.bin(*combine, dag_.cast(t, dag_.load(to.buffer, offset)), v);
   }
   dag_.store(to.buffer, offset, v);

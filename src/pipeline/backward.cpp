@@ -1,7 +1,9 @@
 #include "pipeline/backward.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "graph/saved_values.h"
 #include "graph/tangents.h"
@@ -93,17 +95,16 @@ std::vector<CompileReport> BackwardCompiles::reports() const {
 
 namespace {
 
-// `forward`: a half whose program can run again.
-runtime::Differentiable::Again run_again(const graph::Graph* forward) {
-  // Most programs never need it: it is kept as text until then.
+// `program`: the text of a program that can run again. Most never do: it is kept as text until then.
+runtime::Differentiable::Again run_again(std::string program) {
   struct Kept {
-    explicit Kept(const graph::Graph& graph) : text(graph::print(graph)) {}
+    explicit Kept(std::string program) : text(std::move(program)) {}
     std::once_flag once;
     std::string text;
     std::unique_ptr<const graph::Graph> graph;
   };
-  return [kept = std::make_shared<Kept>(*forward)](std::span<const at::Tensor> inputs, std::span<const int64_t> sizes,
-                                                   std::span<const int> outputs) {
+  return [kept = std::make_shared<Kept>(std::move(program))](
+             std::span<const at::Tensor> inputs, std::span<const int64_t> sizes, std::span<const int> outputs) {
     std::call_once(kept->once, [&] { kept->graph = graph::parse(std::exchange(kept->text, {})); });
     const graph::Graph* const g = kept->graph.get();
     trace::GraphInterpreter in(*g, sizes);
@@ -114,12 +115,61 @@ runtime::Differentiable::Again run_again(const graph::Graph* forward) {
   };
 }
 
+graph::Limit limit_of(const Options& options) {
+  graph::Limit out;
+  if (!options.activation_memory) return out;
+  if (const double* fraction = std::get_if<double>(&*options.activation_memory)) {
+    VESTA_USER_CHECK(*fraction <= 1, "activation_memory is no fraction: {}", *fraction);
+    out.fraction = *fraction;
+  } else {
+    out.bytes = std::get<int64_t>(*options.activation_memory);
+  }
+  return out;
+}
+
+// By the checkpoint regions of the program. A node in the backward pass, or one without results, is in none.
+graph::RegionOf region_of(const graph::Joint& joint) {
+  if (joint.checkpoints.empty()) return {};
+  return [&joint](const graph::Node* n) {
+    for (const graph::Value* v : n->results) {
+      if (!v) continue;
+      const auto after = std::ranges::upper_bound(joint.checkpoints, v->id, {}, &graph::CheckpointRegion::first);
+      if (after == joint.checkpoints.begin() || v->id >= std::prev(after)->end) return -1;
+      return static_cast<int>(after - joint.checkpoints.begin()) - 1;
+    }
+    return -1;
+  };
+}
+
+ActivationReport report_of(const graph::SavedValues& saved) {
+  ActivationReport out{.saved_bytes = saved.bytes, .eager_saved_bytes = saved.eager_bytes, .limit = saved.limit};
+  for (const graph::SavedValues::Kept& k : saved.kept) {
+    const graph::Node* const n = k.value->producer;
+    out.saved.push_back({.op = n ? n->op->name : "",
+                         .source = n ? n->source : "",
+                         .why = std::string(graph::text_of(k.why)),
+                         .bytes = k.bytes});
+  }
+  for (const graph::Node* n : saved.recomputed) out.again.push_back({n->op->name, n->source});
+  out.load_us = saved.load_us;
+  out.again_us = saved.recompute_us;
+  out.eager_load_us = saved.eager_us;
+  return out;
+}
+
 }  // namespace
 
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts, bool as_it_is) {
-  const graph::SavedValues saved =
-      graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient, {}, target_of(*graph));
+                        const Traced& facts) {
+  // What the halves compute does not depend on what is detached. A second derivative does.
+  std::string with_detach;
+  if (graph::has_detach(*graph)) {
+    if (joint.is_differentiable) with_detach = graph::print(*graph::copy_program(*graph, joint));
+    graph::drop_detach(*graph);
+  }
+  graph::narrow_masks(*graph);
+  const graph::SavedValues saved = graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient,
+                                                       limit_of(options), target_of(*graph), region_of(joint));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));
   graph::Halves halves = graph::split(std::move(graph), joint, saved.saved);
   Training out;
@@ -128,16 +178,18 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   d.returned = halves.returned;
   d.histories = joint.histories;
   d.saved = halves.saved;
-  d.saved_bytes = saved.bytes;
-  d.eager_saved_bytes = saved.eager_bytes;
+  d.activations = report_of(saved);
   d.sizes = halves.sizes;
-  if (as_it_is && graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty())
-    d.again = run_again(halves.forward.get());
+  if (joint.is_differentiable && graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty())
+    d.again = run_again(with_detach.empty() ? graph::print(*halves.forward) : std::move(with_detach));
   Traced same = facts;
   same.facts = {};
   same.may_choose = false;
   for (graph::BackwardHalf& half : halves.backward) {
-    if (half.gradients.empty()) continue;
+    if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
+      d.parts.push_back({.results = std::move(half.results)});
+      continue;
+    }
     auto compiles = std::make_shared<BackwardCompiles>(std::move(half.graph), half.results.size(), options, same);
     d.parts.push_back(
         {.saved = std::move(half.saved),

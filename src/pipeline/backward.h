@@ -61,9 +61,8 @@ struct Training {
   std::vector<std::shared_ptr<BackwardCompiles>> backward;
 };
 
-// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph. `as_it_is`: the
-// operators of the graph have the program's derivatives, of any order.
+// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph.
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts, bool as_it_is);
+                        const Traced& facts);
 
 }  // namespace vesta::pipeline

@@ -112,6 +112,7 @@ at::Tensor BackwardNode::as_result(const at::Tensor& tangent, size_t i, TangentS
 }
 
 variable_list BackwardNode::apply(variable_list&& tangents) {
+  if (part().gradients.empty()) return {};
   const std::lock_guard lock(mutex_);
   if (!c10::GradMode::is_enabled()) return run(std::move(tangents));
   if (program_->again) return differentiably(tangents);
@@ -120,12 +121,19 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
   const at::AutoGradMode off(false);
   variable_list out = run(std::move(tangents));
   const NodePointer refused = make_autograd_node<torch::autograd::Error>(
-      "double backward through a compiled program that draws random numbers, writes its inputs or detaches tensors is "
-      "not implemented",
+      "double backward through a compiled program that draws random numbers, writes its inputs, or writes to a tensor "
+      "where autograd does not see it, is not implemented",
       std::move(edges));
   for (at::Tensor& t : out)
     if (t.defined()) torch::autograd::set_history(t = t.detach(), refused);
   return out;
+}
+
+// With the same strides: those of an expanded tangent are 0.
+static at::Tensor copy_of(const at::Tensor& t) {
+  if (t.numel() > 1 && std::ranges::all_of(t.strides(), [](int64_t s) { return s == 0; }))
+    return t.as_strided({}, {}).clone().expand(t.sizes());
+  return at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
 }
 
 variable_list BackwardNode::run(variable_list&& tangents) {
@@ -143,8 +151,7 @@ variable_list BackwardNode::run(variable_list&& tangents) {
     Addresses addresses;
     bool accepted = program->accepts(in, nullptr, &addresses);
     if (!accepted) {  // a tangent begins at an address that a GPU does not read 16 bytes from
-      for (size_t i = saved_.size(); i < inputs.size(); ++i)
-        inputs[i] = at::empty_strided(inputs[i].sizes(), inputs[i].strides(), inputs[i].options()).copy_(inputs[i]);
+      for (size_t i = saved_.size(); i < inputs.size(); ++i) inputs[i] = copy_of(inputs[i]);
       addresses.clear();
       accepted = program->accepts(in, &why, &addresses);
     }

@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
 
 #include "base/fault.h"
 #include "runtime/backward_node.h"
@@ -11,6 +13,12 @@ namespace {
 
 // The result with the history that eager gives it; its memory would give it another one.
 at::Tensor with_history(const at::Tensor& t, History history) {
+  if (history == History::Released) {
+    const at::Tensor out = t.detach();
+    torch::autograd::set_history(out, make_autograd_node<torch::autograd::Error>(torch::autograd::ERR_BACKWARD_TWICE,
+                                                                                 torch::autograd::edge_list{}));
+    return out;
+  }
   if (history == History::Detached || !t.is_view()) return t.detach();
   const at::NoGradGuard off;
   const at::Tensor base(t._base());
@@ -45,8 +53,9 @@ void run(const std::shared_ptr<const Differentiable>& program, const CallInputs&
   for (size_t i = 0; i < program->returned; ++i) {
     c10::IValue& v = all[i];
     const History history = program->histories[i];
-    if (v.isTensor() && history != History::Recorded && v.toTensor().requires_grad() && !is_input(in, v.toTensor()))
-      v = with_history(v.toTensor(), history);
+    const bool has_another =
+        history != History::Recorded && v.isTensor() && (history == History::Released || v.toTensor().requires_grad());
+    if (has_another && !is_input(in, v.toTensor())) v = with_history(v.toTensor(), history);
     outputs.push_back(std::move(v));
   }
 }

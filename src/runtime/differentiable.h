@@ -12,6 +12,7 @@
 
 #include "base/backward.h"
 #include "runtime/executable.h"
+#include "vesta/activation_report.h"
 
 namespace vesta::runtime {
 
@@ -36,7 +37,7 @@ struct Differentiable {
   std::vector<Saved> saved;
   std::vector<int> sizes;
   std::vector<BackwardPart> parts;
-  int64_t saved_bytes = 0, eager_saved_bytes = 0;  // for reports
+  ActivationReport activations;
   // Runs the program once more on the same inputs, by calls of its operators that autograd records, and returns these
   // outputs of the forward half. It serves derivatives of gradients: the backward halves have none of their own. Empty:
   // the program cannot run again, because it draws random numbers or writes its inputs.

@@ -137,6 +137,9 @@ ResolvedExtern resolve_extern(const artifact::Extern& e, const c10::FunctionSche
     const c10::Type& type = element_type(formal[i]);
     require_enumerator(e, i, formal[i], type);
     out.stack.push_back(to_ivalue(e.args[i], type, symbols));
+    // An undefined tensor, as the backward of attention takes for a bias that there is not.
+    if (out.stack.back().isNone() && formal[i].type()->kind() == c10::TypeKind::TensorType)
+      out.stack.back() = at::Tensor();
     ResolvedExtern::Slot slot;
     slot.argument = static_cast<int>(i);
     if (const auto* view = std::get_if<artifact::View>(&e.args[i].value)) {

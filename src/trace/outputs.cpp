@@ -24,7 +24,9 @@ struct Shown {
   bool whole = false;
   bool made_storage = false;
   size_t output = 0;
-  bool is_view = false;  // as autograd sees it
+  // In a trace with gradients, as autograd sees it.
+  bool requires_grad = false, is_view = false;
+  at::Tensor base;  // of a view
 };
 
 // The first byte and one past the last, from the start of the storage. nullopt if a size is symbolic.
@@ -69,8 +71,12 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   Storage* storage = alias.storage.get();
   const graph::TensorType type = r.type_of(t);
   if (storage->input < 0) {
-    shown.push_back({type, impl->offset(), storage, alias.conj_neg, !alias.view, alias.made_storage, index,
-                     r.gradients && t.is_view()});
+    Shown& s =
+        shown.emplace_back(type, impl->offset(), storage, alias.conj_neg, !alias.view, alias.made_storage, index);
+    if (!r.gradients) return out;
+    s.requires_grad = t.requires_grad();
+    s.is_view = t.is_view();
+    if (s.is_view) s.base = t._base();
     return out;
   }
   out.alias = storage->input;
@@ -82,6 +88,20 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   out.type = type;
   out.storage_offset = impl->offset();
   return out;
+}
+
+// A tensor that the program does not return, of which autograd takes results of the group as views and of which all can
+// be views. Undefined: there is none.
+at::Tensor base_of(Recorder& r, const std::vector<const Shown*>& group) {
+  for (const Shown* s : group) {
+    const TracedTensorImpl* impl = s->base.defined() ? traced(s->base) : nullptr;
+    if (!impl || !s->base.requires_grad() || impl->alias().storage.get() != s->storage || impl->alias().conj_neg.any())
+      continue;
+    const Shown base{
+        .type = impl->type(), .offset = impl->offset(), .storage = s->storage, .whole = !impl->alias().view};
+    if (std::ranges::all_of(group, [&](const Shown* b) { return covers(r, base, *b); })) return s->base;
+  }
+  return {};
 }
 
 // Gives each storage one fresh tensor; the other results on it are views of that one, as in eager. It is the result
@@ -97,8 +117,10 @@ void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outpu
       group.push_back(&shown[k]);
       placed[k] = true;
     }
+    const bool is_recorded = std::ranges::any_of(group, &Shown::requires_grad);
     const auto shows_all = [&](const Shown* a) {
       if (a->conj_neg.any()) return false;
+      if (is_recorded && !a->requires_grad) return false;  // its views would have no history
       // Autograd's base of several views is a tensor that the program does not return.
       if (a->is_view && group.size() > 1) return false;
       return std::all_of(group.begin(), group.end(), [&](const Shown* b) { return a == b || covers(r, *a, *b); });
@@ -110,6 +132,10 @@ void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outpu
     Shown base{.type = storage->base->type, .offset = 0, .storage = storage, .whole = true, .output = outputs.size()};
     if (anchor != group.end()) {
       base = **anchor;
+    } else if (const at::Tensor whole = is_recorded ? base_of(r, group) : at::Tensor(); whole.defined()) {
+      base.type = r.type_of(whole);
+      base.offset = r.offset_of(whole);
+      outputs.push_back({.kind = OutputKind::Fresh, .value = read_memory(r, r.alias_of(whole)), .hidden = true});
     } else {
       outputs.push_back({.kind = OutputKind::Fresh, .value = storage->base, .hidden = true});
     }

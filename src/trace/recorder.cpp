@@ -178,6 +178,11 @@ Alias& Recorder::alias_of(const at::Tensor& t) {
   return add_input(t, static_type(t), graph::InputKind::Parameter, "lifted" + std::to_string(graph_->inputs.size()));
 }
 
+graph::Value* Recorder::value_of(const at::Tensor& t) {
+  graph::Value* const v = read(*this, alias_of(t));
+  return gradients ? gradients->history.as_read(t, v) : v;
+}
+
 graph::TensorType Recorder::type_of(const at::Tensor& t) {
   if (TracedTensorImpl* impl = traced(t)) return impl->type();
   return alias_of(t).storage->initial->type;
@@ -281,6 +286,7 @@ graph::Value* Recorder::emit(std::string_view op, std::vector<graph::Arg> args,
 }
 
 void Recorder::refuse_write(Storage& s) {
+  if (s.base->id < first_writable) VESTA_UNSUPPORTED("a backward method writes to a tensor that it has not made");
   if (s.input < 0 || s.base != s.initial) return;
   const RealTensor* written = real_tensor(s.input);
   if (written->tensor.is_inference() && !c10::InferenceMode::is_enabled())

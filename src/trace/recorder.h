@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "trace/checkpoint.h"
 #include "trace/generator.h"
 #include "trace/gradients/gradients.h"
 #include "trace/tensors/alias.h"
@@ -36,7 +37,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   Alias& add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name);
   // The alias of any tensor argument of an operator. A real tensor is lifted first.
   Alias& alias_of(const at::Tensor& t);
-  graph::Value* value_of(const at::Tensor& t) { return read(*this, alias_of(t)); }
+  // Where the operator at work has an argument that autograd does not follow, the value is a detached one.
+  graph::Value* value_of(const at::Tensor& t);
   // The type that torch sees. Its strides are the tensor's, whatever the value's strides are.
   graph::TensorType type_of(const at::Tensor& t);
   Expr offset_of(const at::Tensor& t);
@@ -60,11 +62,12 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
                      std::vector<std::pair<std::string_view, graph::Arg>> named = {});
   // Call it before a node that draws random numbers, and at the end of the trace.
   void check_generator() const { generator_.require_unchanged(); }
-  bool drew_random_numbers = false;
+  int64_t draws = 0;  // operators that draw random numbers
   int64_t op_count = 0;
   int64_t made = 0;                   // tensors made so far
   std::string source;                 // the outermost operator being traced, for messages
   std::function<std::string()> line;  // the line of the program that is running; may be empty
+  std::function<int()> place;         // TraceOptions::place
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();  // TraceOptions::end
   int64_t memory = std::numeric_limits<int64_t>::max();                                      // TraceOptions::memory
   std::string source_of_node() const;                                                        // `source` and `line`
@@ -79,11 +82,16 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   void note_grad_mode();
   bool recorded_in_grad_mode = false;
   void refuse_write(Storage& s);
+  CheckpointRegions checkpoints;
 
   std::unordered_map<const graph::Value*, at::Tensor> known;  // contents that follow from numbers alone
 
   // The first reason why this trace must fail. It is thrown at the end even if the program catches our exceptions.
   std::exception_ptr failure;
+
+  // Set while the backward method of a torch.autograd.Function is traced: contents that were there before, whose values
+  // have smaller numbers, may not be written.
+  uint32_t first_writable = 0;
 
   // The backward pass is being traced: it may use no real tensor that the program has not used.
   bool in_backward = false;

@@ -12,7 +12,6 @@
 
 #include "base/check.h"
 #include "base/fault.h"
-#include "graph/device.h"
 #include "graph/op.h"
 #include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
@@ -128,29 +127,12 @@ class Inputs {
 };
 thread_local Inputs* Inputs::current = nullptr;
 
-void add_gradients(Recorder& r, const std::vector<c10::IValue>& results, Traced& out) {
-  try {
-    // Recordings of both halves as CUDA graphs have not been tested.
-    if (graph::first_device(r.graph(), DeviceType::CUDA)) VESTA_UNSUPPORTED("it computes on a GPU");
-    out.joint = r.gradients->add_backward(results);
-  } catch (const DeadlinePassed&) {
-    throw;
-  } catch (const std::exception& e) {
-    out.no_joint = e.what();
-    out.no_joint.resize(std::min(out.no_joint.find('\n'), out.no_joint.size()));
-  }
-  try {
-    out.tape = std::make_unique<Tape>(r.gradients->finish(results));
-  } catch (const Unsupported&) {
-    if (!out.joint) throw;
-  }
-}
-
 Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program, const TraceOptions& options) {
   if (is_tracing()) VESTA_UNSUPPORTED("a trace inside a trace");
   const c10::DispatchKey key = claim_trace_key(&fallback);
   auto recorder = std::make_shared<Recorder>();
   recorder->line = options.line;
+  recorder->place = options.place;
   recorder->end = options.end;
   recorder->memory = options.memory;
   Recorder& r = *recorder;
@@ -192,7 +174,10 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
     r.check_generator();
     finish_outputs(r, results);
     out.views = view_relations(r, results);
-    if (r.gradients) add_gradients(r, results, out);
+    if (r.gradients) {
+      out.joint = r.gradients->add_backward(results);
+      out.joint->checkpoints = r.checkpoints.regions();
+    }
   }
   size_t given = 0;
   for (const TraceInput& in : inputs) given += in.value.isTensor();
@@ -224,6 +209,12 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
 }
 
 }  // namespace
+
+GradientNotTraced::GradientNotTraced(std::string op, std::string why, int place)
+    : Unsupported(fmt::format("the gradient of {} cannot be traced: {}", op, why)),
+      op(std::move(op)),
+      why(std::move(why)),
+      place(place) {}
 
 void prepare() {
   graph::find_op("");

@@ -22,7 +22,6 @@
 
 #include "graph/graph.h"
 #include "graph/joint.h"
-#include "trace/gradients/tape.h"
 #include "trace/tensors/view_relation.h"
 #include "vesta/error.h"
 
@@ -42,11 +41,13 @@ struct TraceInput {
 };
 
 struct TraceOptions {
-  // Tensors may require gradients while gradient mode is on. The graph says what is computed; the tape says what is
-  // differentiated. Without this option such a program is refused by NeedsGradients.
+  // Tensors may require gradients while gradient mode is on, and the graph gets the backward pass. Without this option
+  // such a program is refused by NeedsGradients.
   bool gradients = false;
   // The line of the program that is running, "model.py:17", shown to users with nodes. May be empty.
   std::function<std::string()> line;
+  // A number of the caller's for the place where the program is, which GradientNotTraced gives back. May be empty.
+  std::function<int()> place;
   // The trace throws DeadlinePassed at the first operator after this time.
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
   // The trace throws OverBudget (base/compile_memory.h) when the graphs of the process do not fit into this budget.
@@ -61,6 +62,14 @@ struct NeedsGradients : Unsupported {
   using Unsupported::Unsupported;
 };
 
+// The derivative of an operator cannot be traced: its formula needs a value, for example. A program that ends before
+// this operator can be traced.
+struct GradientNotTraced : Unsupported {
+  GradientNotTraced(std::string op, std::string why, int place);
+  std::string op, why;
+  int place;  // TraceOptions::place when the operator ran; negative: unknown
+};
+
 struct Traced {
   std::unique_ptr<graph::Graph> graph;  // inputs: the tensors among the TraceInputs in order, then `lifted`
   std::vector<at::Tensor> lifted;
@@ -68,11 +77,7 @@ struct Traced {
   int64_t op_count = 0;            // operators recorded
   bool in_grad_mode =
       false;  // operators were recorded while gradient mode was on, so it matters which inputs require grad
-  // In a trace with gradients: the tape, if it can say what the program does, and what the graph has of the backward
-  // pass or why that could not be traced.
-  std::unique_ptr<Tape> tape;
-  std::optional<graph::Joint> joint;
-  std::string no_joint;
+  std::optional<graph::Joint> joint;  // in a trace with gradients: where the graph has the backward pass
 
   // Relations between the graph's outputs that the outputs themselves do not express.
   std::vector<ViewRelation> views;
@@ -92,8 +97,8 @@ struct Traced {
 // Takes fake tensors and gives results: each is a Tensor, SymInt, int, or None.
 using Program = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&)>;
 
-// Throws NeedsValue, Unsupported, UserError (arguments that eager refuses too, in eager's own words) or what `program`
-// throws. Then no input was written and no generator advanced.
+// Throws NeedsValue, GradientNotTraced, Unsupported, UserError (arguments that eager refuses too, in eager's own words)
+// or what `program` throws. Then no input was written and no generator advanced.
 Traced trace(const std::vector<TraceInput>& inputs, const Program& program, const TraceOptions& options = {});
 
 // For a program that finds its inputs while it runs: adds one more input to the calling thread's trace and returns its

@@ -191,7 +191,7 @@ def test_what_is_dropped_dies(name: str, gradients: bool) -> None:
             watched = [weakref.ref(part) for part in [*parts(f, set()), x]]
             assert len(watched) >= 2
             del f, x, wanted, result, found, expected
-            # Objects that AOTAutograd makes while it compiles, and the program's own cycles, wait for the collector.
+            # The program's own cycles wait for the collector.
             gc.collect()
             assert [part() for part in watched if part() is not None] == []
     report = captured(compiled)  # of variants whose objects are gone nothing is left to tell

@@ -132,11 +132,11 @@ def test_what_is_no_argument_is_noticed_in_time():
 
 
 def test_calls_that_run_eager_for_good_are_counted():
-    def penalty(t):
-        (first,) = torch.autograd.grad((t**3).sum(), t, create_graph=True)
-        return torch.autograd.grad(first.sum(), t)[0]
+    def with_hooks(t):
+        with torch.autograd.graph.saved_tensors_hooks(lambda s: s, lambda s: s):
+            return t * 6
 
-    compiled = compile_always(penalty)
+    compiled = compile_always(with_hooks)
     leaf = x.clone().requires_grad_()
     with torch.enable_grad():
         assert torch.allclose(call(compiled, leaf), 6 * x)

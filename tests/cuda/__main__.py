@@ -32,6 +32,7 @@ from tests.cuda import (
     programs,
     recorded,  # noqa: F401
     sanitized,
+    training,  # noqa: F401
     traps,
     tuned,  # noqa: F401
     two_gpus,  # noqa: F401

@@ -10,6 +10,7 @@ Each model and mode runs in a process of its own with a time limit.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import functools
 import sys
@@ -28,8 +29,8 @@ from torch.utils import _pytree as pytree
 from tests import isolation
 from tests.numerics.compare import differences
 from tests.numerics.wide_runs import SHAKES, copies, shaking, widen, widened
-from tests.programs.tapes import FromTape
 from tests.programs.zoo import ZOO
+from tests.torch_compilers import forbidden
 
 MODES = ("inference", "dynamic", "training", "steps", "autocast", "bfloat16", "float16", "float64")
 TRAINING = ("training", "steps", "autocast")
@@ -40,7 +41,7 @@ DTYPES = {name: getattr(torch, name) for name in ("bfloat16", "float16", "float6
 class Case:
     model: str
     mode: str
-    backend: str  # of torch.compile; "capture": vesta.compile; "tape"
+    backend: str  # of torch.compile; "capture": vesta.compile
     device: str = "cpu"
     calls: int = 2  # with equal sizes
 
@@ -145,8 +146,6 @@ def moved(inputs: dict[str, Any], device: str) -> dict[str, Any]:
 
 def compile_with(case: Case, module: nn.Module) -> Callable[..., Any]:
     dynamic = case.mode == "dynamic" or None
-    if case.backend == "tape":
-        return FromTape(module)
     if case.backend == "capture":
         import vesta
 
@@ -207,7 +206,7 @@ def compare(case: Case, module: nn.Module, ours: nn.Module, compiled: Callable[.
 
 def compiled_at_all(case: Case) -> tuple[str, str]:
     """With Vesta, a call that ran eager is a failure of its own here; and what was compiled."""
-    if case.backend not in ("vesta", "tape", "capture"):
+    if case.backend not in ("vesta", "capture"):
         return "", ""
     import vesta
 
@@ -227,7 +226,9 @@ def work(case: Case, emit: Callable[[Any], None]) -> None:
     start = time.perf_counter()
     note = ""
     try:
-        failure, note = judge(case)
+        with forbidden() if case.backend == "capture" else contextlib.nullcontext([]) as called:
+            failure, note = judge(case)
+        failure = failure or ", ".join(f"{name} is called" for name in called)
     except Exception:
         failure = "raises\n" + traceback.format_exc(limit=-6)
     emit(("verdict", failure, time.perf_counter() - start, note))

@@ -13,6 +13,7 @@ from torch import nn
 
 import vesta
 from tests.build import generates_code
+from tests.programs.saved_bytes import saved_bytes
 from vesta.options import BACKENDS, MODES, OPTION_NAMES, make_options, options_of_mode
 
 EntryPoint = Callable[..., Any]
@@ -175,6 +176,31 @@ def test_passes_are_left_out(entry: EntryPoint) -> None:
     assert "aten::exp" in operators() and "aten::mul.Scalar" not in operators()
     assert "aten::exp" not in operators(skip_passes=["decompose"])
     assert "aten::mul.Scalar" in operators(rewrite_limit=0)
+
+
+@of_option("activation_memory")
+def test_activation_memory(entry: EntryPoint) -> None:
+    """test_activation_memory.py has more. For torch.compile, AOTAutograd decides what is saved."""
+    if entry is by_torch:
+        pytest.skip("AOTAutograd splits its graphs")
+    weights = [(torch.randn(64, 64) / 16).requires_grad_() for _ in range(4)]
+    x = torch.randn(256, 64, requires_grad=True)
+
+    def f(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        for w in weights:
+            x = (x @ w).tanh()
+        return x.sum()
+
+    with torch.enable_grad():
+        expected = torch.autograd.grad(f(x, *weights), [x, *weights])
+        held = []
+        for bound in (None, 1.0, 0.5, 2 * 256 * 64 * 4, 0):
+            compiled = entry(f, activation_memory=bound)
+            held.append(saved_bytes(lambda call=compiled: call(x, *weights), [x, *weights]))
+            found = torch.autograd.grad(compiled(x, *weights), [x, *weights])
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    one = 256 * 64 * 4
+    assert held == [4 * one, 4 * one, 2 * one, 2 * one, 0]
 
 
 @of_option("deadline_ms")

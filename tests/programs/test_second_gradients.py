@@ -86,22 +86,82 @@ def test_inputs_go_with_the_pass():
     assert alive() is None
 
 
+def straight_through(x):
+    return (x + (x.round() - x).detach()).pow(3)
+
+
+def detached_in_the_middle(x):
+    y = x.sin() * x
+    return (y.detach() * y).exp() + y.detach()[0] * x
+
+
+def written_after_detach(x):
+    y = x.detach().clone()
+    y[0] = x[1] * x[2]
+    z = x * 2
+    d = z.detach()
+    z.mul_(x)
+    return y * x + z * d
+
+
+def by_data(x):
+    y = x * 2
+    return y * y.data.exp() + y.data.view(-1).view_as(y) * x
+
+
+def without_gradients_in_the_middle(x):
+    y = x.exp()
+    with torch.no_grad():
+        scale = y.abs().amax() + x.mean()
+        mask = (y > scale / 2).to(x.dtype)
+    return (y / scale * mask).pow(2) * x
+
+
 @pytest.mark.parametrize(
     "function",
     [
         lambda x: (x * x.detach()).sin(),
         lambda x: (x * x.data).sin(),
         lambda x: x * without_gradients(x),
+        straight_through,
+        detached_in_the_middle,
+        written_after_detach,
+        by_data,
+        without_gradients_in_the_middle,
     ],
 )
 def test_what_is_detached_has_no_gradient(function):
-    compiled = vesta.compile(function)
+    compiled = vesta.compile(function, fullgraph=True, options={"strict": True})
     found = []
     for f in (function, compiled):
-        x = X.clone().requires_grad_()
+        x = X.double().requires_grad_()
         (first,) = torch.autograd.grad(f(x).square().sum(), x, create_graph=True)
         found.append((first, *torch.autograd.grad(first.sin().sum(), x)))
     torch.testing.assert_close(found[1], found[0])
+
+
+def written_through_detach(x):
+    y = x * 2
+    y.detach().mul_(3)
+    return y * x
+
+
+def written_in_no_grad(x):
+    y = x * 2
+    with torch.no_grad():
+        y.add_(1)
+    return y * x
+
+
+@pytest.mark.parametrize("function", [written_through_detach, written_in_no_grad])
+def test_writes_that_autograd_does_not_see(function):
+    """Gradients are eager's. A second derivative of the graph would not be."""
+    compiled = vesta.compile(function, fullgraph=True, options={"strict": True})
+    x, plain = X.clone().requires_grad_(), X.clone().requires_grad_()
+    (first,) = torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
+    torch.testing.assert_close(first, torch.autograd.grad(function(plain).sum(), plain)[0])
+    with pytest.raises(RuntimeError, match="double backward"):
+        first.sum().backward()
 
 
 @torch.no_grad()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 import torch
 from torch import nn
 
@@ -38,3 +43,30 @@ def test_results_do_not_depend_on_who_else_runs_and_compiles():
                     torch.testing.assert_close(own(y), torch.relu(y).sum(-1) * (2 * i + n) + n)
 
     in_threads(2, work)
+
+
+@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.slow)])
+def test_threads_train_through_one_function(rounds: int):
+    """Each has a model of its own; the first step of each may compile."""
+
+    def function(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return m(x).tanh().square().sum()
+
+    models = [nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)) for _ in range(6)]
+
+    def train(call: Callable[..., Any], i: int) -> list[torch.Tensor]:
+        m = copy.deepcopy(models[i])
+        optimizer = torch.optim.SGD(m.parameters(), 0.05)
+        for step in range(12):
+            optimizer.zero_grad()
+            call(m, torch.randn(6, 8, generator=torch.Generator().manual_seed(step))).backward()
+            optimizer.step()
+        return [p.detach() for p in m.parameters()]
+
+    plain = [train(function, i) for i in range(6)]
+    for _ in range(rounds):
+        compiled = vesta.compile(function)
+        found: dict[int, list[torch.Tensor]] = {}
+        in_threads(6, lambda i, call=compiled, found=found: found.update({i: train(call, i)}))
+        for i in range(6):
+            torch.testing.assert_close(found[i], plain[i], rtol=1e-4, atol=1e-5)

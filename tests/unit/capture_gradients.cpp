@@ -81,11 +81,24 @@ TEST(CaptureGradients, GradientsHaveGradients) {
   EXPECT_TRUE(close(torch::autograd::grad({first.sum()}, {x})[0], 6 * x));
 }
 
-TEST(CaptureGradients, WhatIsDetachedHasNoSecondDerivative) {
-  const auto f = vesta::compile([](const Tensor& x) { return (x * x.detach()).sum(); }, {.strict = true});
+TEST(CaptureGradients, WhatIsDetachedIsAConstantForSecondDerivativesToo) {
+  const auto f = vesta::compile([](const Tensor& x) { return (x * x * x.detach()).sum(); }, {.strict = true});
   const Tensor x = leaf({4});
   const Tensor first = torch::autograd::grad({f(x)}, {x}, {}, true, /*create_graph=*/true)[0];
-  EXPECT_TRUE(close(first, x));
+  EXPECT_TRUE(close(first, 2 * x * x));
+  EXPECT_TRUE(close(torch::autograd::grad({first.sum()}, {x})[0], 2 * x));
+}
+
+TEST(CaptureGradients, AWriteThatAutogradDoesNotSeeHasNoSecondDerivative) {
+  const auto program = [](const Tensor& x) {
+    const Tensor y = x * 2;
+    y.detach().mul_(x.detach());
+    return (y * x).sum();
+  };
+  const auto f = vesta::compile(program, {.strict = true});
+  const Tensor x = leaf({4}), x2 = copy(x);
+  const Tensor first = torch::autograd::grad({f(x)}, {x}, {}, true, /*create_graph=*/true)[0];
+  EXPECT_TRUE(close(first, torch::autograd::grad({program(x2)}, {x2})[0]));
   EXPECT_THROW(torch::autograd::grad({first.sum()}, {x}), c10::Error);
 }
 

@@ -14,7 +14,7 @@ class Interpreter : Evaluator {
     VESTA_CHECK(buffers.size() == dag.buffers().size(), "{} pointers to {} buffers", buffers.size(),
                 dag.buffers().size());
     for (const DagBuffer& b : dag.buffers()) extents_.push_back(eval(b.extent));
-    if (!dag.in_order()) keep_what_is_read();
+    keep_what_is_read();
     for (int s = 0; s <= levels_.last; ++s) loops_.push_back(loop_of(s));
   }
 
@@ -36,13 +36,13 @@ class Interpreter : Evaluator {
   }
 
  private:
-  // Loads read the contents from before any store.
+  // Loads read the contents from before any store, but for buffers that are accessed in order.
   void keep_what_is_read() {
     before_.resize(extents_.size());
     for (const Instr& i : dag_.instrs()) {
       if (i.kind != InstrKind::Load) continue;
       const auto b = static_cast<size_t>(i.buffer);
-      if (!dag_.buffers()[b].written || !before_[b].empty()) continue;
+      if (!dag_.buffers()[b].written || dag_.buffers()[b].in_order || !before_[b].empty()) continue;
       const char* from = static_cast<const char*>(reads_[b]);
       before_[b].assign(from, from + extents_[b] * element_size(i.dtype));
       reads_[b] = before_[b].data();

@@ -21,8 +21,6 @@ class Parser : TextReader {
       size();
     } else if (head == "range") {
       dag_->ranges().push_back(range());
-    } else if (head == "ordered") {
-      dag_->run_in_order();
     } else if (head == "buffer") {
       DagBuffer b;
       b.id = numbered('b');
@@ -33,6 +31,8 @@ class Parser : TextReader {
       expect("align");
       b.alignment = integer(word());
       b.written = writes();
+      b.in_order = !at_end_of_line();
+      if (b.in_order && (word() != "in" || word() != "order")) fail("expected the words \"in order\"");
       dag_->append(std::move(b));
     } else {
       instr(head);

@@ -430,6 +430,34 @@ output %13
   EXPECT_EQ(choose(j).recomputed.size(), 0u);
 }
 
+TEST(SavedValues, WhatLeavesACheckpointRegionIsNotComputedAgain) {
+  // Two regions: the result of the first costs little where the region is computed again, and is saved all the same.
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::sin(%3)
+%5 : f32[1024, 1024] = aten::mm(%4, %1)
+%6 : f32[1024, 1024] = aten::sin(%5)
+%7 : f32[1024, 1024] = aten::mul.Tensor(%2, %5)
+%8 : f32[1024, 1024] = aten::mul.Tensor(%7, %4)
+%9 : f32[1024, 1024] = aten::mul.Tensor(%8, %3)
+output %6
+output %9
+)",
+                        1, 1);
+  const auto region = [&](const Node* n) {
+    const uint32_t id = n->results[0]->id;
+    return id == 3 || id == 4 ? 0 : id == 5 || id == 6 ? 1 : -1;
+  };
+  const SavedValues c = choose(j, {}, region);
+  EXPECT_EQ(ids(c.saved), (Ids{0, 1, 4}));
+  EXPECT_EQ(results(c.recomputed), (Ids{3, 5}));
+  ASSERT_EQ(c.kept.size(), 1u);
+  EXPECT_EQ(c.kept[0].why, KeptFor::Region);
+}
+
 TEST(SavedValues, IsTheSameInEveryCall) {
   const Joint j = long_chain(60), again = long_chain(60);
   for (const double fraction : {1.0, 0.05}) {

@@ -43,9 +43,8 @@ TEST(DagText, OrderGathersAndMasks) {
 size s0 >= 0
 range p0 parallel 4
 range i0 inner s0
-ordered
 buffer b0 i64[s0] cpu align 8 read
-buffer b1 f32[32] cuda align 4 write
+buffer b1 f32[32] cuda align 4 write in order
   %0 = load i64 b0[i0]
   x0 = indirect %0
   %1 = const i64 0
@@ -298,8 +297,8 @@ TEST(DagInterpret, Softmax) {
 
 TEST(DagInterpret, LoadsFindWhatWasThereBeforeUnlessInOrder) {
   const auto run = [](const char* order) {
-    const auto dag = parse_dag(std::string("dag\nrange i0 inner 4\n") + order +
-                               "buffer b0 f32[5] cpu align 4 write\n %0 = load f32 b0[i0]\n"
+    const auto dag = parse_dag(std::string("dag\nrange i0 inner 4\nbuffer b0 f32[5] cpu align 4 write") + order +
+                               "\n %0 = load f32 b0[i0]\n"
                                " store f32 b0[i0 + 1] %0\n");
     verify(*dag);
     std::vector<float> x = {1, 2, 3, 4, 5};
@@ -308,7 +307,7 @@ TEST(DagInterpret, LoadsFindWhatWasThereBeforeUnlessInOrder) {
     return x;
   };
   EXPECT_EQ(run(""), (std::vector<float>{1, 1, 2, 3, 4}));
-  EXPECT_EQ(run("ordered\n"), (std::vector<float>{1, 1, 1, 1, 1}));
+  EXPECT_EQ(run(" in order"), (std::vector<float>{1, 1, 1, 1, 1}));
 }
 
 TEST(DagInterpret, AnAccessOutsideItsBufferIsNamedAndNotDone) {

@@ -364,6 +364,23 @@ output %8
 )");
 }
 
+// A step of an optimizer, in the kernel of a sum along the rows that an update adds one after the other: the input is
+// written once, not once for each row.
+TEST(InPlacePlan, AnInputIsUpdatedBesideRowsThatAreAdded) {
+  check(R"(input %0 : f32[16] = argument "x"
+input %1 : f32[28, 16] = argument "y"
+input %2 : i64[28] = argument "i"
+%3 : f32[50, 16] = aten::full([50, 16], 0, dtype=dtype.f32, device=device.cpu)
+%4 : f32[50, 16] = aten::index_add(%3, 0, %2, %1)
+%5 : f32[16] = aten::sum.dim_IntList(%1, [0])
+%6 : f32[16] = aten::add.Tensor(%5, %0, alpha=0.5)
+%7 : f32[16] = aten::add.Tensor(%0, %6, alpha=-0.25)
+mutate input 0 = %7
+output %4
+output %6
+)");
+}
+
 TEST(InPlacePlan, InputsThatExchangeTheirContent) {
   auto plan = check(R"(input %0 : f32[6] = argument "x"
 input %1 : f32[6] = argument "y"

@@ -20,7 +20,6 @@
 #include "capture/entry/compile_time.h"
 #include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
-#include "trace/gradients/history_cuts.h"
 #include "trace/trace.h"
 
 namespace vesta::capture::functions {
@@ -133,7 +132,6 @@ struct Maker {
       traced = traced_with(false);
     } catch (const trace::NeedsGradients&) {
       traced = traced_with(true);
-      if (!traced.joint) VESTA_UNSUPPORTED("the backward pass cannot be compiled: {}", traced.no_joint);
     }
     v->constants = std::move(constants);
     v->lifted = std::move(traced.lifted);
@@ -150,9 +148,7 @@ struct Maker {
     std::unique_ptr<graph::Graph> graph = std::move(traced.graph);
     if (traced.joint) {
       facts.inference = false;
-      pipeline::Training training =
-          pipeline::split_training(std::move(graph), *traced.joint, options, facts,
-                                   traced.tape && !trace::cuts_history(*traced.tape, traced.inputs));
+      pipeline::Training training = pipeline::split_training(std::move(graph), *traced.joint, options, facts);
       v->training = std::move(training.program);
       v->backward = std::move(training.backward);
       graph = std::move(training.forward);

@@ -7,13 +7,12 @@
 namespace vesta::capture {
 
 enum class PackageObject {
-  ErrorClass,            // the base of all of Vesta's errors
-  MakeGraphBreak,        // (text, hint, file, line, function, stack, name) -> the exception of fullgraph=True
-  MakeStrictError,       // (text, file, line, function) -> the exception of the option `strict`
-  MakeRecompileError,    // (name, guard, was, now, file, line, function) -> the exception of the stance
-                         // "fail_on_recompile"
-  WriteTorchLog,         // (artifact, text or None) -> whether torch's log of this name is on
-  CompileWithGradients,  // (tape, example inputs, options) -> a program that AOTAutograd split in two halves
+  ErrorClass,          // the base of all of Vesta's errors
+  MakeGraphBreak,      // (text, hint, file, line, function, stack, name) -> the exception of fullgraph=True
+  MakeStrictError,     // (text, file, line, function) -> the exception of the option `strict`
+  MakeRecompileError,  // (name, guard, was, now, file, line, function) -> the exception of the stance
+                       // "fail_on_recompile"
+  WriteTorchLog,       // (artifact, text or None) -> whether torch's log of this name is on
 };
 // A new reference; nullptr with an error set. Called at every use, so that a module is imported only when it is needed.
 using PackageLookup = PyObject* (*)(PackageObject);

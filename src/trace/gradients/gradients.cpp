@@ -1,9 +1,8 @@
 #include "trace/gradients/gradients.h"
 
-#include <ATen/Context.h>
 #include <ATen/SavedTensorHooks.h>
-#include <ATen/core/Generator.h>
-#include <ATen/core/jit_type.h>
+#include <ATen/SequenceNumber.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -44,19 +43,9 @@ c10::impl::ForceDispatchKeyGuard with_autograd() {
                                           keys.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView);
 }
 
-bool autocasts() {
-  return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) ||
-         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCUDA);
-}
-
 bool is_implicit(const Operator& op) { return op.composite == c10::DispatchKey::CompositeImplicitAutograd; }
 
 bool is_real(const at::Tensor& t) { return t.defined() && !traced(t) && !wrapped_number(t); }
-
-const c10::Type* inner_type(const c10::Type* t) {
-  const auto* const optional = t->castRaw<c10::OptionalType>();
-  return optional ? inner_type(optional->getElementType().get()) : t;
-}
 
 bool has_name(const torch::autograd::Node& node, std::string_view name) {
   return std::string_view(typeid(node).name()).find(name) != std::string_view::npos;
@@ -79,122 +68,25 @@ bool has_hooks(torch::autograd::Node& node) {
 }  // namespace
 
 Gradients::Gradients(Recorder& r)
-    : recorder_(r), saved_tensor_hooks_(at::SavedTensorDefaultHooks::get_tls_state().stack.size()) {}
-
-// ---- the tape -----------------------------------------------------------------------------------------------------
-
-TapeTensor Gradients::tensor_of(const at::Tensor& t) const {
-  TracedTensorImpl* impl = traced(t);
-  if (!impl) impl = traced(recorder_.fake_of(t));
-  if (impl->tape_index < 0) VESTA_UNSUPPORTED("a tensor is used whose origin the trace has not recorded");
-  return {impl->tape_index};
-}
-
-TapeTensor Gradients::name(const at::Tensor& t) {
-  TracedTensorImpl* impl = traced(t);
-  if (!impl) return tensor_of(t);
-  if (impl->tape_index < 0) {
-    impl->tape_index = tape_.tensor_count++;
-    Storage& s = *impl->alias().storage;
-    if (s.backing.defined() && s.tape_index < 0) s.tape_index = impl->tape_index;
-  }
-  return {impl->tape_index};
-}
-
-TapeArg Gradients::to_arg(const c10::IValue& v, const c10::Type& given) const {
-  const c10::Type& type = *inner_type(&given);
-  if (v.isNone()) return {};
-  if (v.isTensor()) {
-    const at::Tensor& t = v.toTensor();
-    if (!t.defined()) return {};
-    if (const auto number = wrapped_number(t)) {
-      if (const bool* b = std::get_if<bool>(&*number)) return {*b};
-      if (const Expr* e = std::get_if<Expr>(&*number)) return {*e};
-      if (const double* d = std::get_if<double>(&*number)) return {*d};
-      return {std::get<std::complex<double>>(*number)};
-    }
-    return {tensor_of(t)};
-  }
-  if (type.kind() == c10::TypeKind::ScalarTypeType) return {v.toScalarType()};
-  if (type.kind() == c10::TypeKind::LayoutType) return {v.toLayout()};
-  if (type.kind() == c10::TypeKind::MemoryFormatType) return {v.toMemoryFormat()};
-  if (v.isBool()) return {v.toBool()};
-  if (v.isInt() || v.isSymInt()) return {to_int(v)};
-  if (v.isDouble()) return {v.toDouble()};
-  if (v.isSymFloat()) return {v.toSymFloat().guard_float(__FILE__, __LINE__)};
-  if (v.isSymBool()) return {v.toSymBool().guard_bool(__FILE__, __LINE__)};
-  if (v.isComplexDouble()) {
-    const auto c = v.toComplexDouble();
-    return {std::complex<double>(c.real(), c.imag())};
-  }
-  if (v.isString()) return {v.toStringRef()};
-  if (v.isDevice()) return {v.toDevice()};
-  if (v.isGenerator()) {
-    const at::Generator g = v.toGenerator();
-    if (g.defined() && !(g == at::globalContext().defaultGenerator(g.device())))
-      VESTA_UNSUPPORTED("a random generator other than the default one");
-    return {};
-  }
-  if (v.isList()) {
-    const c10::Type& element = type.kind() == c10::TypeKind::ListType
-                                   ? *type.castRaw<c10::ListType>()->getElementType()
-                                   : static_cast<const c10::Type&>(*c10::AnyType::get());
-    TapeArg::List list;
-    for (const c10::IValue& e : v.toListRef()) list.push_back(to_arg(e, element));
-    return {std::move(list)};
-  }
-  VESTA_UNSUPPORTED("an argument of type {} in a program that records gradients", v.tagKind());
-}
-
-TapeArg Gradients::to_result(const c10::IValue& v) {
-  if (v.isTensor() && v.toTensor().defined()) return {name(v.toTensor())};
-  if (!v.isList()) return {};
-  TapeArg::List list;
-  for (const c10::IValue& e : v.toListRef()) list.push_back(to_result(e));
-  return {std::move(list)};
-}
+    : history(r.graph()),
+      recorder_(r),
+      saved_tensor_hooks_(at::SavedTensorDefaultHooks::get_tls_state().stack.size()) {}
 
 void Gradients::add_input(const at::Tensor& real, const at::Tensor& fake, bool is_new) {
-  if (is_new) {
-    JointInput& in = inputs_.emplace_back(real, fake, static_cast<int>(traced(fake)->identity));
-    if (real.requires_grad() && real.is_leaf()) {
-      fake.set_requires_grad(true);
-      in.history = torch::autograd::impl::gradient_edge(fake);
-    } else if (real.requires_grad()) {
-      NodePointer node = make_autograd_node<InputGradient>();
-      const uint32_t n = node->add_input_metadata(fake);
-      in.history = torch::autograd::Edge(std::move(node), n);
-      torch::autograd::impl::set_gradient_edge(fake, in.history);
-    }
+  if (!is_new) return;
+  if (real.is_view()) view_inputs_.push_back(inputs_.size());
+  JointInput& in = inputs_.emplace_back(real, fake, static_cast<int>(traced(fake)->identity));
+  if (!real.requires_grad()) return;
+  history.add_input(recorder_.graph().inputs[static_cast<size_t>(in.input)].value);
+  if (real.is_leaf()) {
+    fake.set_requires_grad(true);
+    in.history = torch::autograd::impl::gradient_edge(fake);
+  } else {
+    NodePointer node = make_autograd_node<InputGradient>();
+    const uint32_t n = node->add_input_metadata(fake);
+    in.history = torch::autograd::Edge(std::move(node), n);
+    torch::autograd::impl::set_gradient_edge(fake, in.history);
   }
-  tape_.inputs.push_back(name(fake));
-  tape_.input_sizes.push_back(recorder_.type_of(fake).sizes);
-}
-
-void Gradients::note_copy(const TracedTensorImpl& original, TracedTensorImpl& copy) {
-  if (inside_ || below_autograd_ || original.tape_index < 0) return;
-  static const c10::OperatorHandle detach = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
-  copy.tape_index = tape_.tensor_count++;
-  tape_.calls.push_back({.op = detach,
-                         .args = {{TapeTensor{original.tape_index}}},
-                         .results = {{TapeTensor{copy.tape_index}}},
-                         .grad_mode = c10::GradMode::is_enabled()});
-}
-
-void Gradients::note_contents(int tensor, const at::Tensor& contents) {
-  if (tensor < 0) return;
-  static const c10::OperatorHandle copy = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
-  tape_.calls.push_back({.op = copy,
-                         .args = {{TapeTensor{tensor}}, {tensor_of(contents)}, {false}},
-                         .results = {{TapeTensor{tensor}}},
-                         .grad_mode = false});
-}
-
-// Under autocast the parts of a composite operator are cast, not the operator itself.
-bool Gradients::belongs_on_tape(const Operator& op) const {
-  if (inside_ || below_autograd_) return false;
-  if (op.return_count > 0 && !op.returns_tensors_only) return false;
-  return !is_implicit(op) || !autocasts();
 }
 
 void Gradients::refuse_hidden_state() const {
@@ -209,33 +101,12 @@ void Gradients::refuse_hidden_state() const {
 
 void Gradients::call(const Operator& op, Stack& stack) {
   if (below_autograd_) return trace::call(recorder_, op, stack);
-  if (!inside_) refuse_hidden_state();
-  if (!belongs_on_tape(op)) return run(op, stack);
-
-  const c10::FunctionSchema& schema = op.handle.schema();
-  // Real tensors are lifted before they get tape indices.
-  const size_t base = stack.size() - op.arg_count;
-  for (size_t i = base; i < stack.size(); ++i) {
-    c10::IValue v = stack[i];
-    replace_tensors(v, [&](const at::Tensor& t) {
-      if (is_real(t)) recorder_.alias_of(t);
-      return t;
-    });
+  const auto leave = c10::make_scope_exit([&] { --depth_; });
+  if (depth_++ == 0) {
+    outermost_ = &op;
+    refuse_hidden_state();
   }
-  TapeCall noted{.op = op.handle, .args = {}, .results = {}, .grad_mode = c10::GradMode::is_enabled()};
-  for (size_t i = 0; i < op.arg_count; ++i)
-    noted.args.push_back(to_arg(stack[base + i], *schema.arguments()[i].real_type()));
-  const int known = tape_.tensor_count;
-  const bool detaches_nothing = op.row && op.row->drops_history && !stack[base].toTensor().requires_grad();
-  {
-    const auto on_tape = c10::make_scope_exit([&, was = std::exchange(inside_, true)] { inside_ = was; });
-    run(op, stack);
-  }
-  for (size_t i = base; i < stack.size(); ++i) noted.results.push_back(to_result(stack[i]));
-  // An operator that returned its argument did nothing, and neither did detach_ on a tensor without history.
-  const bool did_something =
-      tape_.tensor_count != known || (schema.is_mutable() && !detaches_nothing) || schema.returns().empty();
-  if (did_something) tape_.calls.push_back(std::move(noted));
+  run(op, stack);
 }
 
 void Gradients::run(const Operator& op, Stack& stack) {
@@ -244,6 +115,13 @@ void Gradients::run(const Operator& op, Stack& stack) {
   if (!is_implicit(op)) return run_differentiably(op, stack);
   if (op.treatment == Treatment::Special && !op.row->whole_with_gradients) return trace::call(recorder_, op, stack);
   decompose(recorder_, op, stack);
+}
+
+// The caller's view would have to get a node of autograd that copies into its base.
+void Gradients::refuse_written_views() const {
+  for (const size_t i : view_inputs_)
+    if (const JointInput& in = inputs_[i]; in.fake.grad_fn() && in.fake.grad_fn() != in.history.function)
+      VESTA_UNSUPPORTED("a view that the caller made is written, and its gradient is recorded");
 }
 
 void Gradients::run_differentiably(const Operator& op, Stack& stack) {
@@ -257,14 +135,20 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
       return replaced.back().second;
     });
   }
+  recorded_.push_back(
+      {.first = at::sequence_number::peek(), .op = outermost_, .place = recorder_.place ? recorder_.place() : -1});
+  history.begin(op, c10::ArrayRef<c10::IValue>(stack).slice(base));
   {
     const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
     const auto autograd = with_autograd();
     op.handle.callBoxed(stack);
   }
+  history.end(op, c10::ArrayRef<c10::IValue>(stack).slice(base));
+  recorded_.back().end = at::sequence_number::peek();
   for (const auto& [real, fake] : replaced)
     if (fake.requires_grad() != real.requires_grad())
       VESTA_UNSUPPORTED("a captured tensor begins to require a gradient");
+  refuse_written_views();
   for (size_t i = base; i < stack.size(); ++i) {
     replace_tensors(stack[i], [&](const at::Tensor& t) {
       if (op.custom && t.requires_grad()) known_functions_.insert(number_of(*t.grad_fn()));
@@ -277,7 +161,10 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
 
 // ---- the end ------------------------------------------------------------------------------------------------------
 
-void Gradients::check_history(const std::vector<c10::IValue>& results, bool for_tape) const {
+// Throws where the compiled program would not do what eager's autograd does. False: the graph's nodes have other
+// derivatives than a function of the program's own.
+bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
+  bool is_differentiable = true;
   std::vector<NodePointer> open;
   std::unordered_set<const torch::autograd::Node*> seen;
   const auto follow = [&](const NodePointer& node) {
@@ -309,37 +196,64 @@ void Gradients::check_history(const std::vector<c10::IValue>& results, bool for_
     const auto node = std::move(open.back());
     open.pop_back();
     if (has_hooks(*node)) VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
-    // The tape has operators alone. A walk runs the function's own backward, which for one in C++ is all that it does.
-    const bool is_custom = has_name(*node, "6PyNode") || (for_tape && has_name(*node, "7CppNode"));
-    if (is_custom && !known_functions_.contains(number_of(*node)))
-      VESTA_UNSUPPORTED("a custom autograd.Function ({})", node->name());
+    // A walk runs the function's own backward, which for one in C++ is all that it does.
+    const bool in_python = has_name(*node, "6PyNode");
+    if ((in_python || has_name(*node, "7CppNode")) && !known_functions_.contains(number_of(*node))) {
+      if (in_python && !functions_.contains(node.get()))
+        VESTA_UNSUPPORTED("a custom autograd.Function ({})", node->name());
+      is_differentiable = false;
+    }
     if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get())) start(leaf->variable);
     for (const torch::autograd::Edge& edge : node->next_edges()) follow(edge.function);
   }
+  return is_differentiable;
+}
+
+void Gradients::add_function(const std::vector<at::Tensor>& results, bool fills_zeros) {
+  std::vector<at::Tensor> own;
+  for (const at::Tensor& t : results)
+    if (t.requires_grad() && t.grad_fn() && has_name(*t.grad_fn(), "6PyNode") &&
+        !functions_.contains(t.grad_fn().get()))
+      own.push_back(t);
+  if (own.empty()) return;
+  const NodePointer node = own.front().grad_fn();
+  for (const at::Tensor& t : own)
+    if (t.grad_fn() != node)
+      VESTA_UNSUPPORTED("results of a custom autograd.Function ({}) in one memory", node->name());
+  functions_.emplace(node.get(), TracedFunction(recorder_, node, own, fills_zeros));
+}
+
+const TracedFunction* Gradients::function_of(const torch::autograd::Node& node) const {
+  const auto it = functions_.find(&node);
+  return it == functions_.end() ? nullptr : &it->second;
+}
+
+InnerGradients Gradients::run_backward(const InnerBackward& call) {
+  const at::AutoGradMode mode(call.creates_graph);
+  const auto source = c10::make_scope_exit([&, was = recorder_.source] { recorder_.source = was; });
+  const auto below = c10::make_scope_exit(
+      [&, was = std::exchange(below_autograd_, below_autograd_ || !call.creates_graph)] { below_autograd_ = was; });
+  return trace::run_backward(recorder_, call, inputs_, released_);
 }
 
 graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
   const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
   {
     const auto autograd = with_autograd();
-    check_history(results, false);
+    if (!check_history(results)) history.part();
   }
-  return trace::add_backward(recorder_, results, inputs_);
-}
-
-Tape Gradients::finish(const std::vector<c10::IValue>& results) {
-  {
-    const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
-    const auto autograd = with_autograd();
-    check_history(results, true);
+  const bool is_whole = history.is_whole(results);
+  try {
+    graph::Joint joint = trace::add_backward(recorder_, results, inputs_, released_);
+    joint.is_differentiable = is_whole;
+    return joint;
+  } catch (const FormulaFailed& e) {
+    auto after = std::ranges::upper_bound(recorded_, e.sequence_number, {}, &Recorded::first);
+    const bool is_operator = after != recorded_.begin() && e.sequence_number < (--after)->end;
+    if (!is_operator) throw GradientNotTraced(e.node, e.what(), -1);  // of a function of the program's own
+    const Recorded& from = *after;
+    throw GradientNotTraced(from.op->handle.schema().name(), e.what(), from.place);
   }
-  for (const c10::IValue& v : results) {
-    tape_.outputs.push_back(to_arg(v, *c10::AnyType::get()));
-    tape_.outputs_require_grad.push_back(v.isTensor() && v.toTensor().defined() && v.toTensor().requires_grad());
-  }
-  tape_.context = recorder_.graph().context;
-  tape_.symbols = recorder_.graph().symbols;
-  return std::move(tape_);
 }
 
 }  // namespace vesta::trace

@@ -1,23 +1,19 @@
 #include "trace/gradients/joint.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/ScopeExit.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <queue>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "graph/graph.h"
 #include "interop/autograd_node.h"
+#include "trace/gradients/inner_backward.h"
+#include "trace/gradients/node_walk.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -26,19 +22,6 @@ namespace {
 using graph::Output;
 using graph::OutputKind;
 using torch::autograd::Node;
-using torch::autograd::variable_list;
-
-// The names of nodes that save no tensor (derivatives.yaml of PyTorch), without "Backward" and a number.
-bool saves_nothing(const Node& node) {
-  static const std::unordered_set<std::string_view> names{
-      "Add",    "Sub",       "Rsub",    "Neg",          "Sum",        "Mean",      "Clone",
-      "ToCopy", "View",      "Reshape", "ReshapeAlias", "Expand",     "Permute",   "Transpose",
-      "T",      "Unsqueeze", "Squeeze", "Select",       "Slice",      "Split",     "SplitWithSizes",
-      "Unbind", "Cat",       "Stack",   "Alias",        "UnsafeView", "AsStrided", "Narrow",
-      "Chunk",  "Unflatten"};
-  const std::string name = node.name();
-  return names.contains(std::string_view(name).substr(0, name.find("Backward")));
-}
 
 // A result with a gradient of its own, as graph::JointPart::results numbers them.
 struct Root {
@@ -48,16 +31,15 @@ struct Root {
 
 class Walk {
  public:
-  Walk(Recorder& r, const std::vector<JointInput>& inputs) : recorder_(r) {
-    for (const JointInput& in : inputs) {
-      if (in.history.is_valid()) ends_.emplace(in.history.function.get(), &in);
-    }
+  Walk(Recorder& r, const std::vector<JointInput>& inputs) : recorder_(r), inputs_(inputs) {
+    for (const JointInput& in : inputs)
+      if (in.history.is_valid()) ends_.insert(in.history.function.get());
   }
 
   bool reaches_an_input(const Root& root) const {
     bool found = false;
-    for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function},
-                  [&](Node& n) { found |= ends_.contains(&n); });
+    for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, ends_,
+                  [&](const NodePointer& n) { found |= ends_.contains(n.get()); });
     return found;
   }
 
@@ -66,8 +48,8 @@ class Walk {
     std::vector<std::pair<std::vector<Root>, std::unordered_set<const Node*>>> parts;
     for (const Root& root : roots) {
       std::unordered_set<const Node*> saving;
-      for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, [&](Node& n) {
-        if (!ends_.contains(&n) && !saves_nothing(n)) saving.insert(&n);
+      for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, ends_, [&](const NodePointer& n) {
+        if (!ends_.contains(n.get()) && !saves_nothing(*n)) saving.insert(n.get());
       });
       std::vector<Root> together;
       std::erase_if(parts, [&](auto& part) {
@@ -90,48 +72,29 @@ class Walk {
 
   graph::JointPart run(const std::vector<Root>& roots) {
     graph::JointPart out;
-    buffers_.clear();
+    NodeWalk walk(recorder_, ends_);
     std::vector<NodePointer> starts;
     for (const Root& root : roots) {
       const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(root.tensor);
       out.tangents.push_back(static_cast<int>(recorder_.graph().inputs.size()));
       out.results.push_back(root.output);
-      add(edge, tangent_for(root));
+      walk.add(edge, tangent_for(root));
       starts.push_back(edge.function);
     }
-    evaluate(starts);
-    for (const auto& [node, end] : ends_) {
-      const auto found = buffers_.find(node);
-      if (found == buffers_.end()) continue;
-      const at::Tensor gradient = found->second.at(0);
-      if (gradient.defined()) found_.emplace_back(end->input, value_for(*end, gradient));
-    }
-    std::ranges::sort(found_, {}, &std::pair<int, graph::Value*>::first);
-    for (const auto& [input, value] : found_) {
+    walk.run(starts);
+    for (const JointInput& in : inputs_) {
+      if (!in.history.is_valid()) continue;
+      const at::Tensor gradient = walk.arrived(in.history);
+      if (!gradient.defined()) continue;
+      graph::Value* const value = value_for(in, gradient);
       out.gradients.push_back(static_cast<int>(recorder_.graph().outputs.size()));
-      out.inputs.push_back(input);
+      out.inputs.push_back(in.input);
       recorder_.graph().outputs.push_back({.value = value});
     }
-    found_.clear();
     return out;
   }
 
  private:
-  // Every node that is reached once, those where the walk ends included. Ends lead nowhere.
-  template <class F>
-  void for_each_node(std::vector<NodePointer> open, F&& f) const {
-    std::unordered_set<const Node*> seen;
-    for (const NodePointer& n : open) seen.insert(n.get());
-    while (!open.empty()) {
-      const NodePointer node = std::move(open.back());
-      open.pop_back();
-      f(*node);
-      if (ends_.contains(node.get())) continue;
-      for (const torch::autograd::Edge& e : node->next_edges())
-        if (e.is_valid() && seen.insert(e.function.get()).second) open.push_back(e.function);
-    }
-  }
-
   at::Tensor tangent_for(const Root& root) {
     graph::TensorType type = recorder_.type_of(root.tensor);
     graph::Value* v = recorder_.graph().add_input(std::move(type), graph::InputKind::Argument,
@@ -139,83 +102,33 @@ class Walk {
     return recorder_.fresh(v);
   }
 
-  void add(const torch::autograd::Edge& to, at::Tensor gradient) {
-    variable_list& buffer = buffers_[to.function.get()];
-    buffer.resize(std::max<size_t>({buffer.size(), to.function->num_inputs(), to.input_nr + size_t{1}}));
-    at::Tensor& sum = buffer[to.input_nr];
-    if (!gradient.defined()) return;
-    sum = sum.defined() ? at::add(sum, gradient) : std::move(gradient);
-  }
-
-  void evaluate(const std::vector<NodePointer>& starts) {
-    std::unordered_map<const Node*, int> waits;
-    std::unordered_set<const Node*> reached;
-    for_each_node(starts, [&](Node& n) {
-      reached.insert(&n);
-      if (ends_.contains(&n)) return;
-      for (const torch::autograd::Edge& e : n.next_edges())
-        if (e.is_valid()) ++waits[e.function.get()];
-    });
-    const auto later = [](const NodePointer& a, const NodePointer& b) { return a->sequence_nr() < b->sequence_nr(); };
-    std::priority_queue<NodePointer, std::vector<NodePointer>, decltype(later)> ready(later);
-    std::unordered_set<const Node*> queued;
-    for (const NodePointer& n : starts)
-      if (waits[n.get()] == 0 && queued.insert(n.get()).second) ready.push(n);
-    while (!ready.empty()) {
-      const NodePointer node = ready.top();
-      ready.pop();
-      if (ends_.contains(node.get())) continue;
-      if (dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get())) continue;  // of a leaf of another program
-      variable_list given = std::move(buffers_[node.get()]);
-      given.resize(std::max<size_t>(given.size(), node->num_inputs()));
-      variable_list found;
-      if (std::ranges::any_of(given, [](const at::Tensor& t) { return t.defined(); })) {
-        recorder_.source = node->name();
-        found = (*node)(std::move(given));
-        torch::autograd::validate_outputs(node->next_edges(), found, [&](const std::string& why) {
-          return "Function " + node->name() + " returned an " + why;
-        });
-      }
-      for (size_t i = 0; i < node->num_outputs(); ++i) {
-        const torch::autograd::Edge& e = node->next_edge(i);
-        if (!e.is_valid()) continue;
-        add(e, i < found.size() ? found[i] : at::Tensor());
-        if (--waits[e.function.get()] == 0 && queued.insert(e.function.get()).second) ready.push(e.function);
-      }
-    }
-  }
-
-  // What AccumulateGrad keeps without a copy of its own: a gradient in the layout of its leaf.
   graph::Value* value_for(const JointInput& end, const at::Tensor& gradient) {
-    graph::Value* value = recorder_.value_of(gradient);
-    const graph::TensorType own = recorder_.type_of(end.fake);
+    if (end.real.is_leaf()) return in_layout_of_leaf(recorder_, gradient, end.fake);
+    graph::Value* const value = recorder_.value_of(gradient);
+    if (graph::is_non_overlapping_and_dense(value->type)) return value;
     graph::TensorType want = value->type;
-    if (end.real.is_leaf())
-      want.strides = graph::is_non_overlapping_and_dense(own) ? own.strides : graph::contiguous_strides(want.sizes);
-    else if (!graph::is_non_overlapping_and_dense(want))
-      want.strides = graph::contiguous_strides(want.sizes);
-    if (want == value->type) return value;
+    want.strides = graph::contiguous_strides(want.sizes);
     return recorder_.add_node(graph::get_op("aten::clone"), {value, graph::None()}, {want})->results.at(0);
   }
 
   Recorder& recorder_;
-  std::unordered_map<const Node*, const JointInput*> ends_;
-  std::unordered_map<const Node*, variable_list> buffers_;
-  std::vector<std::pair<int, graph::Value*>> found_;
+  const std::vector<JointInput>& inputs_;
+  Ends ends_;
   int tangents_ = 0;
 };
 
-History history_of(const c10::IValue& v) {
+History history_of(const c10::IValue& v, const Ends& released) {
   if (!v.isTensor() || !v.toTensor().defined()) return History::Recorded;
   const at::Tensor& t = v.toTensor();
   if (!t.requires_grad()) return t.is_view() ? History::DetachedView : History::Detached;
+  if (is_released(t, released)) return History::Released;
   return t.is_view() && !t.grad_fn() ? History::Unrecorded : History::Recorded;
 }
 
 // The results that autograd's node of the program gets a gradient for. Views of them are made again in every call, and
 // autograd follows these.
-std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
-                           const std::vector<JointInput>& inputs) {
+std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs,
+                           std::span<const History> histories) {
   const std::vector<Output>& outputs = r.graph().outputs;
   std::vector<Root> roots;
   std::unordered_set<size_t> taken;
@@ -226,7 +139,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].isTensor() || !results[i].toTensor().defined()) continue;
     const at::Tensor t = results[i].toTensor();
-    if (!t.requires_grad() || history_of(results[i]) != History::Recorded) continue;
+    if (!t.requires_grad() || histories[i] != History::Recorded) continue;
     const Output& o = outputs[i];
     if (o.kind == OutputKind::Fresh) take(t, i);
     if (o.kind != OutputKind::OutputView) continue;
@@ -238,8 +151,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
     }
     const at::Tensor whole = t.is_view() ? at::Tensor(t._base()) : at::Tensor();
     const TracedTensorImpl* impl = whole.defined() ? traced(whole) : nullptr;
-    if (!impl || !whole.requires_grad() || impl->alias().view || impl->alias().conj_neg.any() ||
-        r.value_of(whole) != outputs[base].value)
+    if (!impl || !whole.requires_grad() || impl->alias().conj_neg.any() || r.value_of(whole) != outputs[base].value)
       VESTA_UNSUPPORTED("a result is a view of memory that no result shows as a whole");
     take(whole, base);
   }
@@ -248,7 +160,6 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
     if (!in.fake.requires_grad() || std::ranges::none_of(r.graph().mutations, is_written)) continue;
     // It was written while gradient mode was off.
     if (in.fake.is_leaf() || in.fake.grad_fn() == in.history.function) continue;
-    if (in.real.is_view()) VESTA_UNSUPPORTED("a view that the caller made is written, and its gradient is recorded");
     roots.push_back({in.fake, -1 - in.input});
   }
   return roots;
@@ -256,13 +167,14 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
 
 }  // namespace
 
-graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs) {
+graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs,
+                          const ReleasedNodes& released) {
   graph::Graph& g = r.graph();
   graph::Joint joint{.first_tangent = g.inputs.size(), .first_gradient = g.outputs.size()};
   graph::Node* const last = g.last();
   const size_t guards = g.guards.size();
   const int64_t operators = r.op_count;
-  for (const c10::IValue& v : results) joint.histories.push_back(history_of(v));
+  for (const c10::IValue& v : results) joint.histories.push_back(history_of(v, released.nodes));
   auto restore = c10::make_scope_exit([&] {
     while (g.outputs.size() > joint.first_gradient) g.outputs.pop_back();
     while (g.last() != last) g.erase(g.last());
@@ -279,7 +191,7 @@ graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, 
   const at::AutoGradMode off(false);
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
   Walk walk(r, inputs);
-  std::vector<Root> roots = roots_of(r, results, inputs);
+  std::vector<Root> roots = roots_of(r, results, inputs, joint.histories);
   std::erase_if(roots, [&](const Root& root) { return !walk.reaches_an_input(root); });
   for (const std::vector<Root>& part : walk.parts_of(roots)) joint.parts.push_back(walk.run(part));
   if (r.failure) std::rethrow_exception(r.failure);

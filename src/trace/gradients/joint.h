@@ -1,8 +1,5 @@
 // The backward pass of a traced program: the autograd graph that PyTorch's own kernels have built on the fake tensors
 // is walked on the tracing thread, and each node's formula records into the same graph.
-//
-// The order of nodes, the sums of gradients and the checks of results are those of torch's engine
-// (torch/csrc/autograd/engine.cpp), which itself cannot run here: its threads do not see the trace.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +16,7 @@ struct IValue;
 namespace vesta::trace {
 
 class Recorder;
+struct ReleasedNodes;
 
 // An input of the program.
 struct JointInput {
@@ -29,7 +27,9 @@ struct JointInput {
 
 // Appends tangents, the backward passes of all results that require a gradient, and the gradients of all inputs that
 // do. Requires that the outputs of the graph are known. Must run where operators reach the trace without autograd.
-// Throws Unsupported, or what a formula throws; then the graph is as it was.
-graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs);
+// Throws Unsupported or FormulaFailed (node_walk.h); then the graph is as it was.
+// `released`: nodes that the program's own backward passes have freed.
+graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs,
+                          const ReleasedNodes& released);
 
 }  // namespace vesta::trace

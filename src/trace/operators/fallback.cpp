@@ -216,7 +216,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   const graph::Op* target = op.op;
   if (op.random && draws(op, boxed)) {
     r.check_generator();
-    r.drew_random_numbers = true;
+    ++r.draws;
   }
   place_numbers(r, target, args);
   std::vector<graph::TensorType> types;
@@ -280,6 +280,7 @@ void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
   if (!r.gradients && !traced(target) && target.requires_grad() && c10::GradMode::is_enabled())
     throw NeedsGradients("needs gradients: a tensor that requires grad is written");
   Alias& alias = r.alias_of(target);
+  if (r.gradients) r.gradients->history.note_write(target, value);
   graph::Value* old = read(r, alias);
   graph::TensorType want = r.type_of(target);
   if (value->type != want) value = r.add_node(graph::get_op("aten::copy"), {old, value, false}, {want})->results.at(0);

@@ -153,7 +153,8 @@ void classify(Operator& info) {
 
   info.op = graph::find_op(name);
   const bool known = info.op && info.op->row;
-  info.random = info.handle.hasTag(at::Tag::nondeterministic_seeded);
+  // The backward of attention repeats numbers: it gets the state with which they were drawn.
+  info.random = info.handle.hasTag(at::Tag::nondeterministic_seeded) && !schema.argumentIndexWithName("philox_seed");
   if (known && !schema_fits(info.op->schema, schema))
     return refuse(fmt::format("{} has another signature in this version of torch", name));
 

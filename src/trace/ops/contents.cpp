@@ -21,9 +21,9 @@ void equal(Recorder& r, const Operator& op, Stack& stack) {
   const auto fail = [&](const char* why) { throw NeedsValue(fmt::format("{} {}", op.handle.schema().name(), why)); };
   if (ta.device != tb.device || ta.dtype != tb.dtype) fail("compares tensors of different dtypes or devices");
   if (!same_sizes(r, ta.sizes, tb.sizes)) return reply(op, stack, false);
-  if (!a.is_same(b) && r.value_of(a) != r.value_of(b)) fail("needs the values of two tensors");
+  if (!a.is_same(b) && read(r, r.alias_of(a)) != read(r, r.alias_of(b))) fail("needs the values of two tensors");
   if (!is_integral(ta.dtype) && ta.dtype != DType::Bool) {
-    if (r.drew_random_numbers) fail("looks for NaNs after random numbers were drawn, which eager would draw again");
+    if (r.draws > 0) fail("looks for NaNs after random numbers were drawn, which eager would draw again");
     at::_assert_async(a.eq(a).all(), "a tensor that is compared with itself holds a NaN");
   }
   reply(op, stack, true);

@@ -11,6 +11,9 @@ void empty(Recorder& r, const Operator& op, Stack& stack) {
   give_backing(*traced(stack.back().toTensor()));
 }
 
+// Tensors without memory stay inside of eager's formulas; a half of a compiled program could not save them.
+void zero_tensor(Recorder& r, const Operator&, Stack& stack) { call(r, *find_operator("aten::zeros", ""), stack); }
+
 constexpr const char* kOtherMemory = "replaces the memory of a tensor";
 
 // Dynamo writes `module.weight = module.weight.to(dtype)` as set_, even where it changes nothing.
@@ -66,6 +69,7 @@ void resize_as(Recorder& r, const Operator& op, Stack& stack) {
 
 constexpr OperatorRow kRows[] = {
     {"aten::empty.memory_format", empty},
+    {"aten::_efficientzerotensor", zero_tensor},
     {.name = "aten::set_", .refusal = kOtherMemory},
     {.name = "aten::set_.source_Storage", .refusal = kOtherMemory},
     {.name = "aten::set_.source_Storage_storage_offset", .refusal = kOtherMemory},

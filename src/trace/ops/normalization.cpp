@@ -22,13 +22,16 @@ void native_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
 
 void batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   const bool training = argument(op, stack, 5).toBool();
-  if (!training && op.op && op.op->row) return record(r, op, stack);
-  if (training && argument(op, stack, 0).toTensor().is_cuda() && !r.gradients) {
+  if (!training && !r.gradients && op.op && op.op->row) return record(r, op, stack);
+  if (training && argument(op, stack, 0).toTensor().is_cuda()) {
     // ATen's kernels for this, such as cuDNN's, write running statistics, which their schema does not say.
     static const Operator* native = find_operator("aten::native_batch_norm", "");
     const auto first = stack.end() - static_cast<std::ptrdiff_t>(op.arg_count);
     Stack inner(first, first + static_cast<std::ptrdiff_t>(native->arg_count));
-    call(r, *native, inner);
+    if (r.gradients)
+      native->handle.callBoxed(inner);  // autograd sees it
+    else
+      call(r, *native, inner);
     return reply(op, stack, inner.at(0));
   }
   op.handle.callBoxedForDispatchKey(op.composite, stack);
@@ -43,7 +46,7 @@ void cudnn_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
 
 constexpr OperatorRow kRows[] = {
     {"aten::native_batch_norm", native_batch_norm},
-    {.name = "aten::batch_norm", .handler = batch_norm, .whole_with_gradients = true},
+    {"aten::batch_norm", batch_norm},
     {"aten::cudnn_batch_norm", cudnn_batch_norm},
     {.name = "aten::_batch_norm_with_update_functional", .meta_differs = true},
 };

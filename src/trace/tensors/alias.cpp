@@ -61,6 +61,7 @@ graph::Value* read(Recorder& r, Alias& a) {
 void write(Recorder& r, Alias& a, graph::Value* value) {
   Storage& s = *a.storage;
   r.refuse_write(s);
+  r.checkpoints.note_write(s.input >= 0, s.base->id);
   graph::Value* memory = value;
   if (a.conj_neg.any()) {
     graph::Value* old = read_memory(r, a);

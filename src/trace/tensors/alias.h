@@ -22,7 +22,6 @@ struct Storage {
   graph::Value* initial = nullptr;  // the value of the input
   // The memory of a small at::empty, which code may fill through its pointer, as torch::tensor does (backing.h).
   at::Tensor backing;
-  int tape_index = -1;  // of the tensor that has the backing
 };
 
 // One view operator applied to the tensor that `parent` shows (nullptr: the whole storage).

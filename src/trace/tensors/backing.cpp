@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "interop/torch_types.h"
-#include "trace/gradients/gradients.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -39,7 +38,6 @@ void take_backing(Recorder& r, Storage& s) {
   at::Tensor constant = at::detail::empty_strided_cpu(s.backing.sizes(), s.backing.strides(), s.backing.scalar_type());
   std::memcpy(constant.mutable_data_ptr(), p, bytes);
   s.base = r.add_input(constant, static_type(constant), graph::InputKind::Parameter, "constant").value;
-  if (r.gradients) r.gradients->note_contents(s.tape_index, constant);
   ++s.version;
   forbid_backing(s);
 }

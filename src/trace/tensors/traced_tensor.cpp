@@ -81,7 +81,6 @@ c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::copy(Version&& version, bo
   out->set_allow_tensor_metadata_change(allow_metadata_change);
   if (is_wrapped_number()) out->set_wrapped_number(true);
   out->detached = true;  // and not a view
-  if (recorder_->gradients) recorder_->gradients->note_copy(*this, *out);
   return out;
 }
 
@@ -98,6 +97,7 @@ void TracedTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& i
   auto* other = dynamic_cast<TracedTensorImpl*>(impl.get());
   if (!other) VESTA_UNSUPPORTED("the data of a tensor in the program is replaced by that of an existing tensor");
   if (alias_->storage->input >= 0) VESTA_UNSUPPORTED("the data of an input is replaced (tensor.data = ...)");
+  if (recorder_->gradients) recorder_->gradients->history.part();
   alias_ = other->alias_;
   plain_sizes_.clear();
   plain_strides_.clear();

@@ -20,7 +20,6 @@ class TracedTensorImpl final : public c10::TensorImpl {
   // For resize_ and similar operators: other contents and another type.
   void replace(Alias alias, const graph::TensorType& type, Expr offset);
   void set_backing(const at::Tensor& real);
-  int tape_index = -1;  // set where a tape is kept (gradients.h)
   bool detached =
       false;  // made by detach() or .data, or a view of such a tensor: it requires no grad, whatever its memory holds
   // The identity of this tensor, and the identity of the tensor that eager would have as its `_base` (-1: it is not a

@@ -17,6 +17,7 @@ _FILE = Path(__file__).with_name("examples.txt")
 WITHOUT_EXAMPLE = {
     "new-cached-function": "to make the cache is a break already (class-unknown)",
     "higher-order-operator": "calls of such operators have other breaks before this one in a short program",
+    "checkpoint": "torch's code around an eager checkpoint has breaks that differ in the first call of a process",
     "torch-modes-changed": "functions that change such modes have other breaks before this one",
     "higher-order-kernel": "the operators of PyTorch have such kernels",
     "new-type-not-rebuilt": "to make a class of tensors is a break already (class-of-metaclass)",

@@ -44,6 +44,9 @@ Result tensor_from_data(Trace& t, const Call& c);
 Result torch_setting(Trace& t, const Call& c);
 Result autograd_apply(Trace& t, const Call& c);
 Result require_grad(Trace& t, const Call& c);
+// backward_calls.cpp
+Result make_gradients(Trace& t, const Call& c);
+Result run_backward(Trace& t, const Call& c);
 // numpy_calls.cpp
 Result numpy_function(Trace& t, const Call& c);
 
@@ -64,6 +67,8 @@ Result optimizer_value(Trace& t, const Call& c);
 Result tensor_item(Trace& t, const Call& c);
 Result larger(Trace& t, const Call& c);
 Result smaller(Trace& t, const Call& c);
+// checkpoint.cpp
+Result checkpoint(Trace& t, const Call& c);
 // higher_order.cpp
 Result call_higher_order(Trace& t, const Call& c);
 

@@ -30,12 +30,20 @@ constexpr Row kRows[] = {
     {"torch._dynamo.eval_frame", "_TorchDynamoContext.__call__.<locals>.compile_wrapper", handlers::compiled_by_torch},
     {"torch._dynamo.eval_frame", "DisableContext.__call__.<locals>._fn", handlers::compiled_by_torch},
     {"torch._compile", "_disable_dynamo.<locals>.inner", handlers::hidden_from_dynamo},
+    {"torch.utils.checkpoint", "checkpoint", handlers::checkpoint},
     {"torch._ops", "HigherOrderOperator.__call__", handlers::call_higher_order},
     {"torch.autograd.profiler", "record_function.__init__", nullptr, true},
     {"torch.autograd.profiler", "record_function.__enter__", handlers::enter_range, true},
     {"torch.autograd.profiler", "record_function.__exit__", handlers::exit_range, true},
     {"torch.optim.optimizer", "_get_value", handlers::optimizer_value},
+    {"torch.autograd", "_make_grads", handlers::make_gradients},
+    {"torch.autograd.graph", "_engine_run_backward", handlers::run_backward},
 };
+
+PyObject* attribute(PyObject* function, const char* name) {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  return dict ? PyDict_GetItemString(dict, name) : nullptr;
+}
 
 PyCodeObject* code_of_function(PyObject* f) {
   return f && PyFunction_Check(f) ? reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f)) : nullptr;
@@ -48,6 +56,13 @@ PyCodeObject* inner_code(PyCodeObject* outer, const std::string& name) {
     if (PyCode_Check(x) && PyUnicode_CompareWithASCIIString(code->co_name, name.c_str()) == 0) return code;
   }
   return nullptr;
+}
+
+// The function of this name that a decorator was given; the decorated one if there is none.
+PyObject* undecorated(PyObject* f, std::string_view name) {
+  for (PyObject* x = f; x && PyFunction_Check(x); x = attribute(x, "__wrapped__"))
+    if (utf8_of(code_of_function(x)->co_qualname) == name) return x;
+  return f;
 }
 
 // The code that a row means; borrowed, nullptr while its module is not imported.
@@ -69,6 +84,7 @@ PyCodeObject* resolve(const Row& row) {
     }
     PyObject* found = attributes ? PyDict_GetItemString(attributes, part.c_str()) : nullptr;
     code = code_of_function(found);
+    if (code && end == name.size()) code = code_of_function(undecorated(found, name));
     if (!code && !(found && PyType_Check(found))) return nullptr;
     attributes = code ? nullptr : reinterpret_cast<PyTypeObject*>(found)->tp_dict;
   }
@@ -91,11 +107,6 @@ const Row* row_of(PyObject* function) {
     if (codes[i] == code) return &kRows[i];
   }
   return nullptr;
-}
-
-PyObject* attribute(PyObject* function, const char* name) {
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  return dict ? PyDict_GetItemString(dict, name) : nullptr;
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ constexpr FunctionRow kFunctions[] = {
      "maybe_get_bdim maybe_get_level peek_interpreter_stack unwrap_if_dead",
      Effect::Torch},
     {"torch._C", "_FunctionBase", "apply", {Effect::Reads, handlers::autograd_apply}},
+    {"torch._C", "_FunctionBase", "needs_input_grad saved_tensors", Effect::Torch},
 };
 
 }  // namespace

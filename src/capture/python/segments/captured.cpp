@@ -186,7 +186,6 @@ int Captured::traverse(visitproc visit, void* arg) const {
       if (v.use_count() > 1) continue;  // a call uses it
       for (const std::vector<Object>* holder : v->holders())
         for (const Object& o : *holder) Py_VISIT(o.get());
-      Py_VISIT(v->graph.differentiable.get());
     }
   }
   return 0;

@@ -52,10 +52,7 @@ CaptureReport Captured::report() const {
         c.output_bytes = artifact::output_bytes_of(v->graph.executable->artifact());
       }
       c.trains = v->graph.training != nullptr;
-      if (c.trains) {
-        c.saved_bytes = v->graph.training->saved_bytes;
-        c.eager_saved_bytes = v->graph.training->eager_saved_bytes;
-      }
+      if (c.trains) c.activations = v->graph.training->activations;
       for (const auto& half : v->graph.backward) {
         for (CompileReport& made : half->reports()) c.backward.push_back(std::move(made));
         for (std::string& why : half->failures()) c.backward_failures.push_back(std::move(why));

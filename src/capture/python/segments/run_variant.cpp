@@ -80,20 +80,6 @@ void give_early_up(Variant& v, Ready& ready) {
   ready.pending = true;
 }
 
-// Makes the callable of a graph with gradients, at the first call that the graph accepts. False: ready.failed.
-bool add_gradients(Variant& v, std::span<PyObject* const> tensors, const std::vector<int64_t>& integers, Ready& ready) {
-  try {
-    const double ms = make_differentiable(v.graph, tensors, integers);
-    v.report.stages.push_back({"aot_autograd", ms});
-    v.report.total_ms += ms;
-    return ready.compiled = true;
-  } catch (const std::exception& e) {
-    ready.failed = e.what();
-    ready.not_compiled = true;
-    return false;
-  }
-}
-
 }  // namespace
 
 bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
@@ -131,11 +117,6 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
     constexpr int64_t kMost = int64_t{1} << 40;  // what is computed from it should not overflow
     if (overflow || integers.back() > kMost || integers.back() < -kMost)
       return why.guard = "an integer is very large", false;
-  }
-  if (v.graph.tape && v.graph.executable) {
-    if (!accepts(v.graph, v.require_grad, registers.tensors, integers, &why.guard)) return false;
-    if (!add_gradients(v, registers.tensors, integers, ready)) return false;
-    return run_variant(v, f, ready, why);  // Python code has run: nothing is known of the frame any more
   }
   if (ready.checked_at)
     return !v.graph.executable || accepts(v.graph, v.require_grad, registers.tensors, integers, &why.guard);

@@ -24,7 +24,6 @@ struct Ready {
   bool early = false;             // its calls into ATen ran meanwhile (CompiledGraph::early)
   bool not_worth_it = false;      // of these: a prediction says that eager takes less time
   bool not_compiled = false;      // its compile, which ended in the background, failed
-  bool compiled = false;          // the graph was compiled in this call
   std::vector<Warning> warnings;  // of this run
   std::vector<Object> held;       // the objects of the epilogue's sources, alive until the frame is left
 };

@@ -173,7 +173,6 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
     if (v->graph.pending && !warm_up_ && !turn_) [[unlikely]]
       watch.emplace();
     const bool holds = run_variant(*v, frame_, ready, found);
-    gain_->compiled |= ready.compiled;
     if (watch && holds == ready.early && ready.pending)
       turn_.emplace(std::shared_ptr<TierTurns>(v, &v->turns), holds ? Tier::Calls : Tier::Python, *watch, *gain_);
     if (holds) {
@@ -312,7 +311,7 @@ bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
     return left(throw_at(thread_, frame_, position_));
   Gain gain;
   count_gain(*v, gain);
-  gain.compiled = ready.compiled || ready.early || gain_->compile_ms != compile_ms;
+  gain.compiled = ready.early || gain_->compile_ms != compile_ms;
   turn.ran_compiled(gain);
   if (end.kind == Epilogue::Kind::Return) return left(finish(thread_, frame_, result, end.position));
   position_ = end.position;

@@ -93,6 +93,8 @@ class SegmentTrace {
   }
 
   Trace& trace() { return tracer_->trace; }
+  // The root frame's instruction, as TraceResult::restart_at counts them.
+  int instruction() const { return running_ ? tracer_->trace.progress.root_count() - 1 : -1; }
   // Empty before and after the program runs: it has no frames then.
   std::string line() const { return running_ ? tracer_->trace.progress.line() : std::string(); }
   // The trace ended at a graph break. The exception that arrives may be that of a failed operator all the same.
@@ -208,7 +210,8 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceS
   TraceResult result;
   SegmentTrace segment(t, f, position, settings, result);
   try {
-    result.graph = trace_graph([&] { return segment.run(); }, settings.gradients, [&] { return segment.line(); });
+    result.graph = trace_graph([&] { return segment.run(); }, settings.gradients, [&] { return segment.line(); },
+                               [&] { return segment.instruction(); });
     Trace& tr = segment.trace();
     for (const GraphInput& input : result.graph.inputs) {
       if (const int number = tr.numbers.source_of_tensor(input.tensor.get()); number >= 0) {
@@ -234,7 +237,7 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceS
     result.variant.reset();
     result.site.needs_gradients |= is_gradient_error(e);
     if (!segment.ended()) {
-      result.restart_at = -1;
+      result.restart_at = place_of_gradient(e);
       result.site.reason = reason_for(e);
     }
   }

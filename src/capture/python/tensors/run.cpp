@@ -2,8 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
-#include <fmt/format.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -11,10 +9,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "capture/python/package.h"
 #include "runtime/differentiable.h"
 #include "runtime/executable.h"
-#include "runtime/random_state.h"
 #include "vesta/detail/function.h"
 #include "vesta/error.h"
 
@@ -29,56 +25,6 @@ GraphRun failed(std::string* why, std::string text, GraphRun how = GraphRun::Fai
   if (why) *why = how == GraphRun::Refused ? text : "while running: " + text;
   return how;
 }
-
-std::vector<uint32_t> versions(std::span<const at::Tensor> tensors) {
-  std::vector<uint32_t> out;
-  for (const at::Tensor& t : tensors)
-    out.push_back(t.is_inference() ? 0 : t.unsafeGetTensorImpl()->version_counter().current_version());
-  return out;
-}
-
-GraphRun run_differentiable(const CompiledGraph& compiled, std::span<const at::Tensor> given,
-                            std::span<PyObject* const> tensors, std::span<const int64_t> integers,
-                            std::vector<Object>& outputs, std::string* why) {
-  PyObject* program = compiled.differentiable.get();
-  std::vector<py::object> numbers;
-  std::vector<PyObject*> arguments(tensors.begin(), tensors.end());
-  for (const int64_t v : integers) {
-    numbers.emplace_back(py::int_(v));
-    arguments.push_back(numbers.back().ptr());
-  }
-  const at::AutoGradMode on(true);  // the tape says where the program records no gradients
-  const runtime::RandomState random;
-  const std::vector<uint32_t> before = versions(given);
-  const auto found =
-      py::reinterpret_steal<py::object>(PyObject_Vectorcall(program, arguments.data(), arguments.size(), nullptr));
-  if (!found) {
-    // The program's writes come at the end: unchanged versions mean that none has happened.
-    if (versions(given) != before || !PyErr_ExceptionMatches(PyExc_Exception)) return GraphRun::Raised;
-    const py::error_already_set error;
-    random.put_back();
-    const Object refusal = package_object(PackageObject::ErrorClass);
-    if (!refusal) throw py::error_already_set();
-    const bool refused = error.matches(refusal.get());
-    if (refused) return failed(why, py::str(error.value()), GraphRun::Refused);
-    return failed(why,
-                  fmt::format("{}: {}", Py_TYPE(error.value().ptr())->tp_name, std::string(py::str(error.value()))));
-  }
-  for (py::handle x : found) outputs.push_back(Object::share(x.ptr()));
-  if (compiled.views.empty()) return GraphRun::Ran;
-  std::vector<c10::IValue> values;
-  for (const Object& x : outputs)
-    values.emplace_back(is_tensor(x.get()) ? c10::IValue(THPVariable_Unpack(x.get())) : c10::IValue());
-  trace::apply(compiled.views, values, true);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (values[i].isTensor() && !values[i].toTensor().is_same(THPVariable_Unpack(outputs[i].get())))
-      outputs[i] = Object::take(THPVariable_Wrap(values[i].toTensor()));
-  return GraphRun::Ran;
-}
-
-}  // namespace
-
-namespace {
 
 // The tensors of Python objects, which stay alive meanwhile. Counting references of the tensors would need the GIL for
 // each: the second reference of a torch tensor counts its Python object.
@@ -184,10 +130,8 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   Lists lists;
   const Borrowed arguments(tensors, lists.tensors);
   const runtime::Executable& graph = *compiled.executable;
-  PyObject* differentiable = compiled.differentiable.get();
   runtime::CallInputs in{arguments.all(), {}, integers};
   if (!accepts(compiled, require_grad, in, lists.addresses, why)) return GraphRun::Rejected;
-  if (differentiable) return run_differentiable(compiled, arguments.all(), tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
     std::optional<torch::PyWarningHandler> warnings;

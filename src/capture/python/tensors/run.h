@@ -33,8 +33,4 @@ GraphRun run_graph(const CompiledGraph& graph, const std::vector<bool>& require_
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
                    std::string* why);
 
-// Makes a Python object of a tape. The bindings set it.
-using TapeMaker = PyObject* (*)(std::shared_ptr<const trace::Tape>);
-void set_tape_maker(TapeMaker maker);
-
 }  // namespace vesta::capture

@@ -19,8 +19,10 @@
 
 #include "capture/entry/context_key.h"
 #include "capture/python/package.h"
+#include "capture/python/tensors/guarded.h"
 #include "capture/python/values/class_sets.h"
 #include "trace/generator.h"
+#include "trace/gradients/inner_backward.h"
 #include "trace/recorder.h"
 #include "trace/tensors/traced_tensor.h"
 #include "trace/trace.h"
@@ -78,6 +80,9 @@ bool is_symbolic(PyObject* x) {
 bool is_symbolic_int(PyObject* x) { return is_a(x, torch::get_symint_class().ptr()); }
 bool is_symbolic_bool(PyObject* x) { return is_a(x, torch::get_symbool_class().ptr()); }
 bool requires_grad(PyObject* t) { return THPVariable_Unpack(t).requires_grad(); }
+bool may_require_grad(PyObject* t) {
+  return torch::autograd::isDifferentiableType(THPVariable_Unpack(t).scalar_type());
+}
 std::vector<int64_t> sizes_of(PyObject* t) { return THPVariable_Unpack(t).sizes().vec(); }
 bool are_strided(PyObject* x) {
   const at::Tensor& t = THPVariable_Unpack(x);
@@ -98,28 +103,10 @@ bool is_grad_mode_on() { return c10::GradMode::is_enabled(); }
 
 int64_t tensor_flags(PyObject* x) {
   const at::Tensor& t = THPVariable_Unpack(x);
-  const bool grad = t.requires_grad();
-  return int64_t{grad} | int64_t{grad && t.is_leaf()} << 1 | int64_t{t.is_inference()} << 2;
+  const bool grad = t.requires_grad(), leaf = grad && t.is_leaf();
+  return int64_t{grad} | int64_t{leaf} << 1 | int64_t{t.is_inference()} << 2 |
+         int64_t{leaf && trace::has_gradient_hooks(t)} << 3;
 }
-
-namespace {
-
-// A C++ failure inside a C API call of ours becomes a Python error; the trace remembers the reason.
-template <class F>
-PyObject* guarded(F&& f) {
-  try {
-    return f();
-  } catch (py::error_already_set& e) {
-    e.restore();
-  } catch (const std::exception& e) {
-    trace::Recorder* r = trace::Recorder::current();
-    if (r && !r->failure) r->failure = std::current_exception();
-    PyErr_SetString(PyExc_RuntimeError, e.what());
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 PyObject* add_tensor_input(PyObject* real, const std::string& name, bool parameter, const std::vector<bool>& dynamic) {
   return guarded([&] {
@@ -170,6 +157,11 @@ Reason reason_for(const std::exception& e) {
 
 bool is_gradient_error(const std::exception& e) { return dynamic_cast<const trace::NeedsGradients*>(&e) != nullptr; }
 
+int place_of_gradient(const std::exception& e) {
+  const auto* g = dynamic_cast<const trace::GradientNotTraced*>(&e);
+  return g ? g->place : -1;
+}
+
 namespace {
 
 // What f makes of the error that has ended the trace.
@@ -185,6 +177,12 @@ std::invoke_result_t<F, const std::exception&> of_failure(F&& f) {
 }
 
 }  // namespace
+
+Reason need_gradients(const char* why) {
+  trace::Recorder* const r = trace::Recorder::current();
+  if (!r->failure) r->failure = std::make_exception_ptr(trace::NeedsGradients(std::string("needs gradients: ") + why));
+  return trace_failure();
+}
 
 bool trace_needs_gradients() { return of_failure(is_gradient_error); }
 Reason trace_failure() {
@@ -340,21 +338,21 @@ bool is_other_function_mode_active() {
 bool is_foreign_mode_active() { return foreign_mode_active(); }
 
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
-                        std::function<std::string()> line) {
+                        std::function<std::string()> line, std::function<int()> place) {
   TracedGraph out;
-  out.traced =
-      std::make_shared<trace::Traced>(trace::trace({},
-                                                   [&](const std::vector<c10::IValue>&) {
-                                                     std::vector<c10::IValue> results;
-                                                     for (PyObject* x : body()) {
-                                                       if (is_tensor(x))
-                                                         results.emplace_back(THPVariable_Unpack(x));
-                                                       else
-                                                         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
-                                                     }
-                                                     return results;
-                                                   },
-                                                   {.gradients = gradients, .line = std::move(line)}));
+  out.traced = std::make_shared<trace::Traced>(
+      trace::trace({},
+                   [&](const std::vector<c10::IValue>&) {
+                     std::vector<c10::IValue> results;
+                     for (PyObject* x : body()) {
+                       if (is_tensor(x))
+                         results.emplace_back(THPVariable_Unpack(x));
+                       else
+                         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
+                     }
+                     return results;
+                   },
+                   {.gradients = gradients, .line = std::move(line), .place = std::move(place)}));
   const trace::Traced& traced = *out.traced;
   for (const at::Tensor& t : traced.inputs) {
     const bool seen = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr;

@@ -31,15 +31,13 @@ struct Differentiable;
 class Executable;
 }  // namespace vesta::runtime
 namespace vesta::trace {
-struct Tape;
 struct Traced;
 }  // namespace vesta::trace
 
 namespace vesta::capture {
 
 bool is_tensor(PyObject* x);  // torch.Tensor or a subclass
-// A fake tensor that is a view of an input while no gradients are recorded: the real one requires grad if the input
-// does.
+// A fake view of an input, made while no gradients are recorded: the real one requires grad if the input does.
 bool may_require_grad_unseen(PyObject* fake);
 PyTypeObject* tensor_class();      // torch.Tensor
 bool is_tensor_type(PyObject* x);  // torch.FloatTensor or another class of a dtype and device
@@ -54,9 +52,11 @@ bool is_symbolic(PyObject* x);  // a torch.SymInt, SymFloat or SymBool
 bool is_symbolic_int(PyObject* x);
 bool is_symbolic_bool(PyObject* x);
 bool requires_grad(PyObject* tensor);
+bool may_require_grad(PyObject* tensor);  // by its dtype
 std::vector<int64_t> sizes_of(PyObject* tensor);
 bool are_strided(PyObject* tensor);  // its sizes and strides are plain numbers in memory
-// Facts of a tensor beside its layout and values: requires_grad, whether it is a leaf, inference mode.
+// Facts of a tensor beside its layout and values: requires_grad, whether it is a leaf, inference mode, whether there
+// are hooks on its gradient.
 int64_t tensor_flags(PyObject* tensor);
 // Its dtype, requires_grad and the magnitude of its size, as one word to compare.
 uint64_t tensor_brief(PyObject* tensor);
@@ -82,11 +82,15 @@ void say_who_asked(size_t from, const std::string& who);
 int64_t recorded_operators();
 // Why the trace cannot give what an operator or the program asked of it; empty if it can. Stays until the trace ends.
 Reason trace_failure();
+// The same, after a failure: the program does what only a trace with gradients can show.
+Reason need_gradients(const char* why);
 // The reason is a gradient: the frame must be traced again with gradients.
 bool trace_needs_gradients();
 // The reason for an exception of a trace, in the operator's own words.
 Reason reason_for(const std::exception& e);
 bool is_gradient_error(const std::exception& e);  // trace_graph threw it for a gradient
+// trace_graph threw it for an operator without a traceable gradient: what `place` gave then; otherwise -1.
+int place_of_gradient(const std::exception& e);
 
 // Torch's global state that a trace depends on and may change.
 struct TorchState {
@@ -147,9 +151,10 @@ struct TracedGraph {
 
 // Runs `body` in a trace, once or twice. Its result are the fake tensors and symbolic integers that the graph returns
 // (borrowed, alive until trace_graph returns). Throws vesta::Unsupported, or what the trace or `body` throws; a body
-// throws at a graph break. `line`: the program's present line, for messages.
+// throws at a graph break. `line`: the program's present line, for messages. `place`: a number for the place where the
+// program is.
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
-                        std::function<std::string()> line);
+                        std::function<std::string()> line, std::function<int()> place);
 
 struct CompiledGraph {
   std::shared_ptr<const runtime::Executable> executable;
@@ -162,11 +167,6 @@ struct CompiledGraph {
   // The program whose forward half is the executable, and the compiles of its backward halves.
   std::shared_ptr<runtime::Differentiable> training;
   std::vector<std::shared_ptr<pipeline::BackwardCompiles>> backward;
-  // Where the backward pass could not be traced: the executable only checks the inputs, and `differentiable`, a
-  // callable on these which the first run makes of the tape (python/vesta/training.py), runs.
-  std::shared_ptr<const trace::Tape> tape;
-  std::shared_ptr<const Options> options;  // for the tape
-  Object differentiable;
   bool in_grad_mode = false;  // as in the trace
   bool on_gpu = false;        // a value of the graph is on a GPU
   bool calls_aten = true;     // a run may warn, or run Python code
@@ -181,11 +181,6 @@ struct CompiledGraph {
 // background.
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
                             std::chrono::steady_clock::time_point end);
-// Makes the callable of a graph with gradients, whose compile has ended, from the tensors and integers of a call that
-// the graph accepts. Nothing can stop AOTAutograd, which does this and holds the GIL: returns the milliseconds that it
-// took. Throws Unsupported.
-double make_differentiable(CompiledGraph& graph, std::span<PyObject* const> tensors,
-                           const std::vector<int64_t>& integers);
 // Waits until `end` for a compile in the background, without the GIL, and for those of a graph with gradients, which it
 // takes. False: one is still running.
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);

@@ -7,19 +7,6 @@
 namespace vesta::capture {
 namespace {
 
-// torch.autograd.grad or backward with create_graph=True: a graph has no second derivative.
-bool asks_for_second_gradients(Frame* f) {
-  PyCodeObject* code = code_of(f);
-  if (PyUnicode_CompareWithASCIIString(code->co_name, "grad") != 0 &&
-      PyUnicode_CompareWithASCIIString(code->co_name, "backward") != 0)
-    return false;
-  if (!user_line(code, 0).file.ends_with("torch/autograd/__init__.py")) return false;
-  for (int i = 0; i < code->co_argcount + code->co_kwonlyargcount; ++i)
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, i), "create_graph") == 0)
-      return slot(f, i) == Py_True;
-  return false;
-}
-
 // Dynamo's tables of modules by their ids, and the class that PyTorch makes for each torch.autograd.Function: a program
 // sees none of it.
 bool is_bookkeeping(PyCodeObject* code) {
@@ -89,7 +76,6 @@ bool FunctionModel::enter(Frame* f) {
     t_.graph_break(Break::CompilerEntered, user_line(code, 0).function);
     return true;
   }
-  if (asks_for_second_gradients(f)) t_.graph_break(Break::SecondGradients);
   note_code(code);
   PyObject* function = function_of(f);
   if (!function || !PyFunction_Check(function)) return true;

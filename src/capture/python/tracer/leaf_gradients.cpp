@@ -2,18 +2,33 @@
 
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
+#include "capture/python/tensors/inner_backward.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
 
-// The program's tensor, borrowed; nullptr: it is none of the program's, or no leaf.
+// The tensor that has the gradient, borrowed: the program's, or one that the trace has made. nullptr: it is no leaf.
 PyObject* leaf(Trace& t, PyObject* tensor) {
   PyObject* real = t.objects.guard_flags(tensor);
-  if (is_traced(real) || t.sources.find(real) < 0 || !is_data(real)) return nullptr;
+  const bool made = is_traced(real) && t.settings.gradients && requires_grad(real);
+  if (!made && (is_traced(real) || t.sources.find(real) < 0 || !is_data(real))) return nullptr;
   const Object is_leaf = Object::take(PyObject_GetAttr(real, "is_leaf"_name));
   return is_leaf.get() == Py_True ? real : nullptr;
+}
+
+// What the leaf has at this point of the trace; new.
+PyObject* gradient_now(Trace& t, PyObject* real) {
+  const Object now = Object::take(PyObject_GetAttr(real, "grad"_name));
+  if (!now || is_traced(real) || t.log.find(real, UndoLog::kGradient)) return Py_XNewRef(now.get());
+  return t.tracker.track(now.get(), t.sources.add(SourceKind::Gradient, t.sources.find(real), 0,
+                                                  reinterpret_cast<PyObject*>(Py_TYPE(real))));
+}
+
+void put(Trace& t, PyObject* real, PyObject* gradient) {
+  if (!is_traced(real)) t.log.gradient(real);
+  put_gradient(real, gradient);
 }
 
 }  // namespace
@@ -21,18 +36,29 @@ PyObject* leaf(Trace& t, PyObject* tensor) {
 PyObject* get_gradient(Trace& t, PyObject* tensor, const Callable& refused) {
   PyObject* real = leaf(t, tensor);
   if (!real) return PyErr_Clear(), t.graph_break(refused.refusal, "Tensor.grad", refused.reason);
-  const Object now = Object::take(PyObject_GetAttr(real, "grad"_name));
-  if (!now) return nullptr;
-  if (t.log.find(real, UndoLog::kGradient)) return Py_NewRef(now.get());
-  return t.tracker.track(now.get(), t.sources.add(SourceKind::Gradient, t.sources.find(real), 0,
-                                                  reinterpret_cast<PyObject*>(Py_TYPE(real))));
+  return gradient_now(t, real);
 }
 
 int set_gradient(Trace& t, PyObject* tensor, PyObject* value) {
-  PyObject* real = value == Py_None ? leaf(t, tensor) : nullptr;
+  const bool fits =
+      value == Py_None || (value && is_traced(value) && is_base_tensor(value) && may_be_gradient(tensor, value));
+  PyObject* real = fits ? leaf(t, tensor) : nullptr;
   if (!real) return PyErr_Clear(), t.fail(Break::TensorAttributeSet);
-  t.log.gradient(real);
-  return PyObject_SetAttr(real, "grad"_name, value);
+  put(t, real, value);
+  return 0;
+}
+
+bool accumulate_gradient(Trace& t, PyObject* tensor, PyObject* gradient, bool creates_graph) {
+  PyObject* real = leaf(t, tensor);
+  if (!real) return PyErr_Clear(), t.graph_break(Break::TensorNotReached) != nullptr;
+  const Object now = Object::take(gradient_now(t, real));
+  if (!now) return false;
+  if (now.get() == Py_None) return put(t, real, gradient), true;
+  if (!is_tensor(now.get()) || !is_base_tensor(now.get())) return t.graph_break(Break::TensorAttributeSet) != nullptr;
+  const Object sum = Object::take(accumulated(now.get(), gradient, creates_graph));
+  if (!sum) return t.graph_break(trace_failure()) != nullptr;
+  if (sum.get() != now.get()) put(t, real, sum.get());
+  return true;
 }
 
 }  // namespace vesta::capture

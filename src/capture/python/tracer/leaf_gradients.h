@@ -1,8 +1,9 @@
-// .grad of leaf tensors that the program holds: optimizers read it, and zero_grad() takes it away.
+// .grad of leaf tensors: optimizers read it, zero_grad() takes it away, and a backward pass inside the program sets it.
 //
 // Guarantees: a gradient is what the leaf has, a tensor with a source of its own (SourceKind::Gradient) or None, which
-// is guarded. None may be assigned, which the undo log takes back and the epilogue repeats. .grad of a tensor that the
-// trace made or that is no leaf, and any other assignment, is a graph break.
+// is guarded, or what the trace has put there. None and tensors that the trace has made may be assigned, which the undo
+// log takes back and the epilogue repeats. .grad of a tensor that is no leaf, and any other assignment, is a graph
+// break.
 #pragma once
 
 #include <Python.h>
@@ -16,5 +17,7 @@ struct Callable;
 PyObject* get_gradient(Trace& t, PyObject* tensor, const Callable& refused);
 // tensor.grad = value; -1 with an error set.
 int set_gradient(Trace& t, PyObject* tensor, PyObject* value);
+// What autograd does with a new gradient of a leaf. False with an error set.
+bool accumulate_gradient(Trace& t, PyObject* tensor, PyObject* gradient, bool creates_graph);
 
 }  // namespace vesta::capture

@@ -42,6 +42,7 @@ bool UndoLog::Entry::wrote(PyObject* key) const {
 }
 
 int UndoLog::dict(PyObject* dict, PyObject* key) {
+  note(dict);
   Entry* e = const_cast<Entry*>(find(dict));
   if (!e && !(e = add_dict(dict))) return -1;
   if (!key) return 0;
@@ -65,6 +66,7 @@ UndoLog::Entry* UndoLog::add_dict(PyObject* dict) {
 }
 
 int UndoLog::items(PyObject* container, Writes kind) {
+  note(container);
   if (const Entry* e = find(container)) {
     if (kind == Writes::Any) const_cast<Entry*>(e)->only_appended = false;
     return 0;
@@ -76,14 +78,17 @@ int UndoLog::items(PyObject* container, Writes kind) {
 }
 
 void UndoLog::cell(PyObject* cell) {
+  note(cell);
   if (!find(cell)) add(cell, Object::share(PyCell_GET(cell)), -1);
 }
 
 void UndoLog::member(PyObject* object, int offset) {
+  note(object);
   if (!find(object, offset)) add(object, Object::share(member_at(object, offset)), offset);
 }
 
 void UndoLog::gradient(PyObject* leaf) {
+  note(leaf);
   if (!find(leaf, kGradient)) add(leaf, Object::take(PyObject_GetAttr(leaf, "grad"_name)), kGradient);
 }
 

@@ -38,6 +38,9 @@ class UndoLog {
   void member(PyObject* object, int offset);
   void gradient(PyObject* leaf);
 
+  // While it is set, each write adds its target.
+  std::vector<Object>* targets = nullptr;
+
   const Entry* find(PyObject* target, int offset = -1) const;
   const std::deque<Entry>& entries() const { return order_; }  // in the order of first writes
 
@@ -47,6 +50,9 @@ class UndoLog {
   void roll_back();
 
  private:
+  void note(PyObject* target) {
+    if (targets) targets->push_back(Object::share(target));
+  }
   Entry* add(PyObject* target, Object before, int offset);
   Entry* add_dict(PyObject* dict);
   static void restore(const Entry& e);
