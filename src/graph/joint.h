@@ -39,7 +39,7 @@ struct Joint {
   // The program's nodes have its derivatives of every order, if each runs under autograd: a node aten::detach stands
   // where it reads a value without its history.
   bool is_differentiable = false;
-  std::vector<CheckpointRegion> checkpoints;  // in the order of their ids; none has a value of another
+  std::vector<CheckpointRegion> checkpoints;  // in the order of their ids; no two share a value
 };
 
 struct BackwardHalf {

@@ -114,7 +114,7 @@ class InnerPass {
       return e.is_valid() && (out.contains(e.function.get()) ||
                               std::ranges::any_of(wanted_, [&](const Edge& w) { return w.function == e.function; }));
     };
-    for (bool grew = true; grew;) {  // more than once only where numbers of nodes lie
+    for (bool grew = true; grew;) {  // one pass does, unless a node was numbered out of order
       grew = false;
       for (const NodePointer& n : nodes)
         if (!ends_.contains(n.get()) && std::ranges::any_of(n->next_edges(), leads_there))

@@ -20,7 +20,7 @@ bool tensors_in(PyObject* x, std::vector<PyObject*>& out, bool or_none) {
   return true;
 }
 
-// The engine's arguments; nullopt: others than PyTorch's own functions give.
+// The arguments of the engine. nullopt: PyTorch's own functions do not give such arguments.
 std::optional<BackwardCall> engine_call(const Call& c) {
   constexpr Py_ssize_t kMost = 7;
   static const char* const kNames[kMost] = {
