@@ -80,8 +80,7 @@ void cudnn(const NodeArgs& args, Guards& g, Results& results) {
       stride = stride * out.sizes[order[n]];
     }
   }
-  TensorType state = contiguous_like(q, {}, DType::I64);
-  state.device = Device{};
+  const TensorType state = contiguous_like(q, {}, DType::I64);  // on the GPU, unlike efficient attention's
   results = {out,      contiguous_like(q, {q.sizes[0], q.sizes[1], q.sizes[2], 1}, DType::F32),
              kNothing, kNothing,
              kNothing, kNothing,
