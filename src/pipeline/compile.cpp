@@ -187,6 +187,7 @@ class Compile {
       }
       o.rounds = options_.numerics == "eager";
       o.deterministic = traced.deterministic;
+      o.recorded = options_.cuda_graphs && target_.device == DeviceType::CUDA;
       o.keep_dags = dump_.active();
       const schedule::PlanMemory memory = schedule::plan_memory(graph_);
       const auto take = [&](int64_t bytes) {

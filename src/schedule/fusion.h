@@ -111,7 +111,8 @@ class Fusion {
 
   std::vector<SchedulerNode> nodes;
   std::vector<FusionGroup> groups;
-  // The Copy scheduler node that makes graph output or mutation i. -1: the value's own buffer serves.
+  // The Copy scheduler node that makes graph output or mutation i, or the base of output i. -1: the value's own buffer
+  // serves.
   std::vector<int> output_copy, mutation_copy;
   std::vector<char> in_place;                          // mutations that their kernel performs in the input itself
   int mutation_in_place(const graph::Value* v) const;  // -1: no such kernel writes v

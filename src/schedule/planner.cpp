@@ -362,9 +362,16 @@ void Planner::add_outputs() {
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     const graph::Output& o = graph_.outputs[i];
     const int copy = fusion_.output_copy[i];
-    plan_.outputs.push_back(o.kind != graph::OutputKind::Fresh ? BufferView{}
-                            : copy >= 0                        ? whole(placement_.of_node[copy])
-                                                               : window(o.value));
+    BufferView& view = plan_.outputs.emplace_back();
+    if (o.kind != graph::OutputKind::Fresh) continue;
+    if (copy < 0) {
+      view = window(o.value);
+    } else if (fusion_.nodes[copy].value == o.value) {
+      view = whole(placement_.of_node[copy]);
+    } else {  // a view of the copy of its base, which has the layout of the base
+      view = window(o.value);
+      view.buffer = placement_.of_node[copy];
+    }
   }
 }
 

@@ -407,7 +407,7 @@ void Fusion::add_reduction(const Node* node, int position) {
 
 void Fusion::mark_needed() {
   int end = nodes.empty() ? 1 : nodes.back().position + 1;
-  auto add_copy = [&](const Value* v) {
+  auto add_copy = [&](const Value* v, int position) {
     SchedulerNode u;
     u.kind = SchedulerNodeKind::Copy;
     u.value = v;
@@ -415,7 +415,7 @@ void Fusion::mark_needed() {
     if (!is_on_target(v))
       u.reason = fmt::format("a copy on {}: code is generated for {}", to_string(v->type.device), to_string(device_));
     if (const int p = scheduler_node_of(base_of(v)); p >= 0 && !u.reason.empty()) nodes[p].needed = true;
-    u.position = end;
+    u.position = position;
     u.needed = true;
     nodes.push_back(std::move(u));
     return static_cast<int>(nodes.size()) - 1;
@@ -441,22 +441,37 @@ void Fusion::mark_needed() {
     if (p >= 0) {
       nodes[p].needed = true;
     } else if (mutated.count(base) && base != graph_.inputs[m.input].value) {
-      copy = add_copy(m.value);  // an earlier copy would overwrite its old contents
+      copy = add_copy(m.value, end);  // an earlier copy would overwrite its old contents
     }
     mutation_copy.push_back(copy);
   }
+  int last_kernel = -1;
+  for (const SchedulerNode& u : nodes)
+    if (!u.is_call()) last_kernel = std::max(last_kernel, u.position);
+  // Whether a kernel in the recording copies the output right after the call that makes it. Later calls may then use
+  // the memory of the call's result.
+  const auto copied_in_recording = [&](const Value* base, int p) {
+    return options_.recorded && options_.why_no_kernels.empty() && p >= 0 &&
+           nodes[p].kind == SchedulerNodeKind::Extern && nodes[p].position < last_kernel && is_on_target(base);
+  };
   std::unordered_set<const Value*> given;
   for (const graph::Output& o : graph_.outputs) {
     output_copy.push_back(-1);
     if (o.kind != graph::OutputKind::Fresh) continue;
     const Value* base = base_of(o.value);
     int p = scheduler_node_of(base);
+    if (copied_in_recording(base, p)) {
+      nodes[p].needed = true;
+      const bool all = given.insert(base).second && provably_equal(graph::numel(o.value->type), graph::numel(base->type));
+      output_copy.back() = add_copy(all ? base : o.value, nodes[p].position);
+      continue;
+    }
     const bool returned_view =
         p >= 0 && nodes[p].kind == SchedulerNodeKind::Extern && nodes[p].node->op->schema.is_view();
     const bool kept = p >= 0 && nodes[p].prepacked;
     if (p < 0 || returned_view || kept || !given.insert(base).second) {
       if (p >= 0 && nodes[p].kind == SchedulerNodeKind::Extern) nodes[p].needed = true;
-      output_copy.back() = add_copy(o.value);
+      output_copy.back() = add_copy(o.value, end);
     } else {
       nodes[p].needed = true;
     }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/fault.h"
+#include "base/memory_plan.h"
 #include "recorded_run.h"
 #include "runtime/cuda/replay_stream.h"
 #include "vesta/error.h"
@@ -277,6 +278,37 @@ TEST(RecordedCalls, WrittenInputs) {
   EXPECT_FALSE(e.accepts(std::vector<at::Tensor>{x1, one_w, moved}, {}));
   moved.unsafeGetTensorImpl()->set_storage_keep_dtype(a.storage());
   EXPECT_TRUE(all_are(one(e, {x1, one_w, moved}), 2 * (2 * kSide + 1) + 1));
+}
+
+// Recordings on a stream share memory. One that was made before a larger one is made again, so that the stream holds
+// only what the larger one needs.
+TEST(RecordedCalls, SmallerMemoryIsGivenBack) {
+  runtime::ReplayStream::trim_all();
+  const int64_t before = runtime::RecordedMemory::held();
+  constexpr int64_t kCalls = kArenaAlignment;  // there are none
+  const auto bytes = [](int64_t side) { return 4 * side * side; };
+  constexpr int64_t kSmall = 2000, kLarge = 2500;
+  const auto sum = [](int64_t side) {
+    GpuProgram p(side);
+    const int x = p.input(), t = p.arena(), y = p.output();
+    p.mix(x, x, t);
+    p.mix(t, x, y);
+    p.show(y);
+    return p;
+  };
+  GpuProgram s = sum(kSmall), l = sum(kLarge);
+  const runtime::Executable small(s.finish()), large(l.finish());
+  const at::Tensor x = s.tensor(1), y = l.tensor(2);
+  const auto run = [&] {
+    EXPECT_TRUE(all_are(one(small, {x}), 7));
+    EXPECT_TRUE(all_are(one(large, {y}), 14));
+  };
+  for (int i = 0; i < 2; ++i) run();
+  EXPECT_EQ(runtime::RecordedMemory::held() - before, bytes(kSmall) + bytes(kLarge) + kCalls);
+  for (int i = 0; i < 3; ++i) run();
+  EXPECT_EQ(runtime::RecordedMemory::held() - before, bytes(kLarge) + kCalls);
+  EXPECT_EQ(small.graphs()->recorded, 2);
+  EXPECT_EQ(large.graphs()->recorded, 1);
 }
 
 TEST(RecordedCalls, NumbersAreReadAtEachLaunch) {

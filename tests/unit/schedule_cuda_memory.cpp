@@ -108,6 +108,38 @@ output %6
   EXPECT_EQ(reads, 2) << loops::print(k);
 }
 
+// ---- Results of calls
+
+// A call in a CUDA graph makes its result at one address. A kernel in the graph copies it to the output of each run, and
+// the next call's result may lie in the same memory.
+TEST(CudaPlans, OutputsOfCallsAreCopiedInRecordings) {
+  const auto g = on_device("cuda:0", R"(input %0 : f32[64, 64]@D = argument "x"
+%1 : f32[64, 64]@D = aten::mm(%0, %0)
+%2 : f32[64, 64]@D = aten::mm(%1, %1)
+%3 : f32[64, 64]{1, 64}@D = aten::t(%2)
+%4 : f32[64, 64]@D = aten::tanh(%2)
+%5 : f32[64, 64]@D = aten::mm(%4, %4)
+output %1
+output %3
+output %5
+)");
+  schedule::Options options = for_device(DeviceType::CUDA);
+  EXPECT_EQ(kernels(schedule::make_plan(*g, options)), 1);
+  options.recorded = true;
+  const auto plan = schedule::make_plan(*g, options);
+  const std::string text = schedule::print(plan);
+  EXPECT_EQ(kernels(plan), 2) << text;  // a copy, and a copy with tanh: %2 is read once
+  const auto buffer = [&](int output) -> const schedule::Buffer& {
+    return plan.buffers[static_cast<size_t>(plan.outputs[static_cast<size_t>(output)].buffer)];
+  };
+  EXPECT_EQ(buffer(0).role, schedule::BufferRole::Output) << text;
+  EXPECT_EQ(buffer(1).role, schedule::BufferRole::Output) << text;
+  EXPECT_EQ(plan.outputs[1].strides, g->outputs[1].value->type.strides) << text;
+  EXPECT_EQ(buffer(2).role, schedule::BufferRole::Returned) << text;  // the last step: it can run beside the graph
+  // The copy of the first result comes before the second call is over.
+  EXPECT_LE(buffer(0).first_step, 2) << text;
+}
+
 // ---- Rows that several blocks share
 
 TEST(CudaPlans, BlocksShareLongRows) {

@@ -50,9 +50,8 @@ class Recorder {
     });
     const double first_ms = watch_.milliseconds();
     BlockPlaces places = place_blocks(events);
-    auto memory = std::make_unique<RecordedMemory>(std::max(places.bytes, kArenaAlignment), device());
-    const auto placed = std::make_shared<PlacedBlocks>(std::move(events), std::move(places), memory->data());
-    recording_.set_blocks(std::move(memory));
+    char* const memory = recording_.make_blocks(places.bytes);
+    const auto placed = std::make_shared<PlacedBlocks>(std::move(events), std::move(places), memory);
     walk(placed, [&](Runner& runner, const Workspace& workspace, GraphPlan::Range g) {
       RecordedGraph made;
       capture(runner, g, [&](int step) {

@@ -37,8 +37,10 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
       own_(a.buffers.size()),
       copies_(in.arguments.size()) {
   const ArenaLayout& layout = sizes_->arena;
-  arena_ = on.arena(std::max(layout.kept_bytes, kArenaAlignment));
-  if (layout.early_end > 0) early_ = on.early_arena(std::max(layout.early_bytes, kArenaAlignment));
+  memory_[ReplayStream::Arena] = on.memory(ReplayStream::Arena, std::max(layout.kept_bytes, kArenaAlignment));
+  if (layout.early_end > 0)
+    memory_[ReplayStream::EarlyArena] =
+        on.memory(ReplayStream::EarlyArena, std::max(layout.early_bytes, kArenaAlignment));
   for (size_t b = 0; b < a.buffers.size(); ++b) {
     const artifact::Buffer& buffer = a.buffers[b];
     if (buffer.role != Role::Input && buffer.role != Role::Prepacked) continue;
@@ -95,7 +97,8 @@ CallInputs Recording::with_copies(const CallInputs& in) {
 void Recording::forget_inputs() { inputs_.clear(); }
 
 void Recording::lend_memory(Workspace& workspace) const {
-  workspace.lend(arena_->storage(), early_ ? early_->storage() : c10::Storage());
+  const auto& early = memory_[ReplayStream::EarlyArena];
+  workspace.lend(memory_[ReplayStream::Arena]->storage(), early ? early->storage() : c10::Storage());
   for (const int b : lent_) {
     const at::Tensor& own = own_[static_cast<size_t>(b)];
     workspace.set(b, own);
@@ -173,10 +176,17 @@ size_t Recording::nodes() const {
 }
 
 int64_t Recording::bytes() const {
-  int64_t bytes = arena_->bytes() + (early_ ? early_->bytes() : 0) + (blocks_ ? blocks_->bytes() : 0);
+  int64_t bytes = 0;
+  for (const auto& memory : memory_)
+    if (memory) bytes += memory->bytes();
   for (const at::Tensor& t : copies_)
     if (t.defined()) bytes += static_cast<int64_t>(bytes_of(t));
   return bytes;
+}
+
+char* Recording::make_blocks(int64_t bytes) {
+  memory_[ReplayStream::Calls] = on_.memory(ReplayStream::Calls, std::max(bytes, kArenaAlignment));
+  return memory_[ReplayStream::Calls]->data();
 }
 
 void Recording::add(int first_step, RecordedGraph graph) {
@@ -246,11 +256,12 @@ void Recording::finish(const BoundProgram& program) {
 void Recording::set_own(int buffer, const at::Tensor& made) {
   const ResolvedTensor& type = sizes_->buffers[static_cast<size_t>(buffer)];
   const auto* const begin = static_cast<const char*>(made.const_data_ptr());
-  const auto at = begin - blocks_->data();
-  const bool inside = at >= 0 && at + static_cast<int64_t>(bytes_of(made)) <= blocks_->bytes();
+  const RecordedMemory& blocks = *memory_[ReplayStream::Calls];
+  const auto at = begin - blocks.data();
+  const bool inside = at >= 0 && at + static_cast<int64_t>(bytes_of(made)) <= blocks.bytes();
   VESTA_CHECK(inside || type.empty, "its result is memory that it did not allocate");
   const auto item = static_cast<int64_t>(c10::elementSize(type.dtype));
-  own_[static_cast<size_t>(buffer)] = type.empty ? allocate_tensor(type) : window(blocks_->storage(), type, at / item);
+  own_[static_cast<size_t>(buffer)] = type.empty ? allocate_tensor(type) : window(blocks.storage(), type, at / item);
 }
 
 }  // namespace vesta::runtime

@@ -106,14 +106,17 @@ class Recording {
   const artifact::Artifact& artifact() const { return artifact_; }
   size_t graphs() const { return plan_.graphs.size(); }
   size_t nodes() const;
-  int64_t bytes() const;  // of all memory, including the shared arena
+  int64_t bytes() const;  // of all memory, including what the stream's recordings share
+  // The bytes that another recording of the same calls would not need, because a later one on the stream needed more.
+  int64_t replaced_bytes() const { return on_.replaced_bytes(memory_); }
 
   // While the recording is made: the inputs, with copies in place of those that are copied. Valid until
   // forget_inputs().
   CallInputs with_copies(const CallInputs& in);
   void forget_inputs();
   void add(int first_step, RecordedGraph graph);
-  void set_blocks(std::unique_ptr<RecordedMemory> blocks) { blocks_ = std::move(blocks); }
+  // Memory for what the extern calls in the graphs allocate. Throws c10::OutOfMemoryError.
+  char* make_blocks(int64_t bytes);
   // Sets what a graph makes. Throws InternalError where it is in no memory of the recording.
   void set_own(int buffer, const at::Tensor& made);
   // Completes the recording, which runs from now on.
@@ -133,8 +136,7 @@ class Recording {
   const std::shared_ptr<const Resolved> sizes_;
   const GraphPlan plan_;
   ReplayStream& on_;
-  std::shared_ptr<RecordedMemory> arena_, early_;
-  std::unique_ptr<RecordedMemory> blocks_;  // for allocations of the extern calls in the graphs
+  ReplayStream::Memory memory_;
   std::vector<int> graph_at_;          // for each step: the index in graphs_ of the graph that begins with it, or -1
   std::vector<RecordedGraph> graphs_;  // in the order of steps
   std::unique_ptr<LastCalls> last_calls_;

@@ -20,6 +20,10 @@ constexpr int kMostAddresses = 4;
 constexpr int kChangesBeforeCopy = 2;  // changes of address; a weight that is replaced once is recorded again instead
 constexpr size_t kMostKinds = 8;
 constexpr size_t kMostThreads = 64;    // threads that a kind remembers
+// A recording that holds this much memory which a larger one on its stream has replaced is made again, a few times at
+// most: recordings of growing programs would otherwise hold the sum of what each of them needs.
+constexpr int64_t kReplaced = int64_t{8} << 20;
+constexpr int kMostReplaced = 3;
 constexpr int kMostRefusedSteps = 16;  // failed captures that one recording may try
 
 // Every Recordings of the process, and the operators that kept memory between calls. Once such memory exists, no
@@ -117,6 +121,11 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
                                            std::span<const at::Tensor> prepacked) {
   for (auto it = kind.recordings.begin(); it != kind.recordings.end(); ++it) {
     if (!(*it)->fits(in, prepacked)) continue;
+    if ((*it)->replaced_bytes() >= kReplaced && kind.replaced < kMostReplaced && waits_ == 0) {
+      ++kind.replaced;
+      kind.recordings.erase(it);
+      return make(kind, sizes, in, prepacked);
+    }
     std::rotate(kind.recordings.begin(), it, it + 1);
     return kind.recordings.front();
   }

@@ -6,6 +6,8 @@
 // small input is copied from then on. A large one is recorded for four addresses; after that, the calls that read it
 // run beside the graphs.
 //
+// Recordings on one stream share memory. One that holds smaller memory than a later one is made again at its next call.
+//
 // Where memory is short, recordings of other programs are dropped. If that is not enough, the call runs step by step,
 // and recording is tried again some calls later.
 #pragma once
@@ -69,6 +71,7 @@ class Recordings {
     std::map<int, int> changes;                          // by buffer, how often its address was new
     std::set<int> copied;                                // inputs that are copied
     std::set<int> changing;                              // buffers whose address changes in every call
+    int replaced = 0;                                    // recordings that were made again for smaller memory
   };
   Kind& kind_of(ReplayStream& stream, const std::vector<int64_t>& symbols);
   std::shared_ptr<Recording> use(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);

@@ -108,8 +108,8 @@ ReplayStream& ReplayStream::of(c10::Device device, void* stream) {
 }
 
 void ReplayStream::trim() {
-  if (arena_.use_count() == 1) arena_.reset();
-  if (early_.use_count() == 1) early_.reset();
+  for (auto& shared : memory_)
+    if (shared.use_count() == 1) shared.reset();
 }
 
 void ReplayStream::trim_all() {
@@ -122,20 +122,20 @@ void ReplayStream::trim_all() {
   }
 }
 
-std::shared_ptr<RecordedMemory> ReplayStream::arena(int64_t bytes) {
-  if (!arena_ || arena_->bytes() < bytes) {
-    arena_.reset();
-    arena_ = std::make_shared<RecordedMemory>(bytes, device_);
+std::shared_ptr<RecordedMemory> ReplayStream::memory(Of of, int64_t bytes) {
+  std::shared_ptr<RecordedMemory>& shared = memory_[of];
+  if (!shared || shared->bytes() < bytes) {
+    shared.reset();
+    shared = std::make_shared<RecordedMemory>(bytes, device_);
   }
-  return arena_;
+  return shared;
 }
 
-std::shared_ptr<RecordedMemory> ReplayStream::early_arena(int64_t bytes) {
-  if (!early_ || early_->bytes() < bytes) {
-    early_.reset();
-    early_ = std::make_shared<RecordedMemory>(bytes, device_);
-  }
-  return early_;
+int64_t ReplayStream::replaced_bytes(const Memory& memory) const {
+  int64_t bytes = 0;
+  for (size_t of = 0; of < memory.size(); ++of)
+    if (memory[of] && memory[of] != memory_[of]) bytes += memory[of]->bytes();
+  return bytes;
 }
 
 void ReplayStream::make_workspaces() {

@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 
@@ -47,9 +48,14 @@ class ReplayStream {
 
   // For the holder only:
 
-  // Memory of at least this size, which the graphs on the stream share. An owner keeps the memory that it got.
-  std::shared_ptr<RecordedMemory> arena(int64_t bytes);
-  std::shared_ptr<RecordedMemory> early_arena(int64_t bytes);
+  // What the graphs on the stream share: an arena for all steps and one for the first steps, and memory for what extern
+  // calls allocate.
+  enum Of : uint8_t { Arena, EarlyArena, Calls };
+  using Memory = std::array<std::shared_ptr<RecordedMemory>, 3>;  // by Of
+  // Memory of at least this size. An owner keeps the memory that it got.
+  std::shared_ptr<RecordedMemory> memory(Of of, int64_t bytes);
+  // The bytes of these that would be freed with them, because larger memory has taken their place.
+  int64_t replaced_bytes(const Memory& memory) const;
   // Makes what libraries keep for this stream and the calling thread, in our memory, unless it exists. For the first
   // run of a program that calls libraries: its recording then uses the same memory. Throws c10::OutOfMemoryError.
   void make_workspaces();
@@ -71,7 +77,7 @@ class ReplayStream {
   const std::shared_ptr<Workspaces> workspaces_;
   bool made_workspaces_ = false;
   std::atomic<bool> entered_{false};
-  std::shared_ptr<RecordedMemory> arena_, early_;
+  Memory memory_;
   std::unique_ptr<machine::CaptureStream> capture_;
 };
 
