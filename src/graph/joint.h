@@ -74,6 +74,9 @@ std::unique_ptr<Graph> copy_program(const Graph& graph, const Joint& joint);
 // What is drawn as floats that are zeros and ones (a mask of dropout) can be saved as booleans: adds to the graph, for
 // each, the booleans and the floats that are made of them, for all that reads it.
 void narrow_masks(Graph& joint);
+// Attention without dropout returns a random state in the CPU's memory that its backward pass takes and does not read.
+// Gives it a zero on the GPU instead, so that CUDA graphs may contain both.
+void replace_unread_random_states(Graph& joint);
 
 // Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it
 // (choose_saved() in graph/saved_values.h).

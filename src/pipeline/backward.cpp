@@ -168,6 +168,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
     graph::drop_detach(*graph);
   }
   graph::narrow_masks(*graph);
+  graph::replace_unread_random_states(*graph);
   const graph::SavedValues saved = graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient,
                                                        limit_of(options), target_of(*graph), region_of(joint));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));

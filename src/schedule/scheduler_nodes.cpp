@@ -420,12 +420,16 @@ void Fusion::mark_needed() {
     nodes.push_back(std::move(u));
     return static_cast<int>(nodes.size()) - 1;
   };
+  std::vector<char> read_by_call(nodes.size(), 0);
   for (size_t i = 0, n = nodes.size(); i < n; ++i) {
+    const bool calls = nodes[i].kind == SchedulerNodeKind::Extern;
     const auto in_memory = [&](const Value* v) {
       const int p = scheduler_node_of(base_of(v));
-      if (p >= 0) nodes[p].needed = true;
+      if (p < 0) return;
+      nodes[p].needed = true;
+      read_by_call[p] |= calls && !nodes[i].prepacked;
     };
-    if (nodes[i].kind == SchedulerNodeKind::Extern) nodes[i].node->for_each_input(in_memory);
+    if (calls) nodes[i].node->for_each_input(in_memory);
     if (nodes[i].kind != SchedulerNodeKind::Reduce) continue;
     if (const auto product = loops::product_operands(*nodes[i].node)) {
       in_memory(product->rows);
@@ -448,11 +452,13 @@ void Fusion::mark_needed() {
   int last_kernel = -1;
   for (const SchedulerNode& u : nodes)
     if (!u.is_call()) last_kernel = std::max(last_kernel, u.position);
-  // Whether a kernel in the recording copies the output right after the call that makes it. Later calls may then use
-  // the memory of the call's result.
+  // Whether a call in a recording makes or reads the output. It then lies where every run has it, and the output of each
+  // run is a copy: by a kernel right after the call, or by the kernel that makes it. Later calls may then use the memory.
   const auto copied_in_recording = [&](const Value* base, int p) {
-    return options_.recorded && options_.why_no_kernels.empty() && p >= 0 &&
-           nodes[p].kind == SchedulerNodeKind::Extern && nodes[p].position < last_kernel && is_on_target(base);
+    if (!options_.recorded || !options_.why_no_kernels.empty() || p < 0 || nodes[p].prepacked || !is_on_target(base))
+      return false;
+    if (nodes[p].kind == SchedulerNodeKind::Extern) return nodes[p].position < last_kernel;
+    return read_by_call[p] != 0;
   };
   std::unordered_set<const Value*> given;
   for (const graph::Output& o : graph_.outputs) {

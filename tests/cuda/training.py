@@ -227,6 +227,7 @@ def training_takes_no_more_memory() -> None:
     """The peak of a step at most eager's, but for what a recording and its constants keep."""
     peaks = []
     for compiled in (False, True):
+        torch._C._cuda_clearCublasWorkspaces()  # each of the two makes its own
         torch.manual_seed(0)
         model = nn.Sequential(*(_Block() for _ in range(6))).cuda()
         run = _compiled(model) if compiled else model
@@ -242,3 +243,19 @@ def training_takes_no_more_memory() -> None:
         peaks.append(torch.cuda.max_memory_allocated())
         del model, run, x
     assert peaks[1] <= 1.05 * peaks[0] + (16 << 20), peaks
+
+
+@trap
+def threads_with_graphs_of_their_own() -> None:
+    """Products of several threads on one stream, in graphs and beside them, while others record."""
+    for _ in range(20):
+        compiled = _compiled(lambda x, w: torch.tanh(x @ w).square().sum())
+
+        def work(i: int) -> None:
+            torch.manual_seed(i)
+            for _ in range(5):
+                x, w = torch.randn(16 + i, 32, device="cuda"), torch.randn(32, 8, device="cuda")
+                ours, eagers = compiled(x, w), torch.tanh(x @ w).square().sum()
+                torch.testing.assert_close(ours, eagers, rtol=1e-4, atol=1e-3)
+
+        _in_threads(6, work)

@@ -116,5 +116,31 @@ output %3
   EXPECT_EQ(j.graph->node_count(), 2u);
 }
 
+std::string text_of_attention(double dropout) {
+  testing_joint::Joint j = testing_joint::joint(
+      fmt::format(R"(
+input %0 : f32[2, 4, 512, 64]@cuda:0 = argument "x"
+input %1 : i64[]@cuda:0 = argument "tangent"
+%2 : f32[2, 4, 512, 64]{{131072, 64, 256, 1}}@cuda:0, %3 : f32[2, 4, 512]@cuda:0, %4 : i64[], %5 : i64[] = aten::_scaled_dot_product_efficient_attention(%0, %0, %0, none, true, {:.1f})
+%6 : i64[]@cuda:0 = aten::add.Tensor(%1, %4)
+%7 : i64[]@cuda:0 = aten::add.Tensor(%6, %5)
+output %2
+output %7
+)",
+                  dropout),
+      1, 1);
+  replace_unread_random_states(*j.graph);
+  verify(*j.graph);
+  return print(*j.graph);
+}
+
+TEST(SplitJoint, AttentionWithoutDropoutHasNoRandomState) {
+  const std::string text = text_of_attention(0);
+  EXPECT_NE(text.find("@cuda:0 = aten::zeros([]"), std::string::npos) << text;
+  EXPECT_NE(text.find("%4 : i64[], %5 : i64[]"), std::string::npos) << text;
+  EXPECT_EQ(text.find("(%1, %4)"), std::string::npos) << text;
+  EXPECT_NE(text_of_attention(0.5).find("(%1, %4)"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace vesta::graph

@@ -140,6 +140,28 @@ output %5
   EXPECT_LE(buffer(0).first_step, 2) << text;
 }
 
+// A call reads what a kernel makes and the program returns: the kernel writes it twice.
+TEST(CudaPlans, OutputsThatCallsReadAreWrittenTwiceInRecordings) {
+  const auto g = on_device("cuda:0", R"(input %0 : f32[64, 64]@D = argument "x"
+%1 : f32[64, 64]@D = aten::tanh(%0)
+%2 : f32[64, 64]@D = aten::mm(%1, %1)
+%3 : f32[64, 64]@D = aten::sigmoid(%2)
+output %1
+output %3
+)");
+  schedule::Options options = for_device(DeviceType::CUDA);
+  options.recorded = true;
+  const auto plan = schedule::make_plan(*g, options);
+  const std::string text = schedule::print(plan);
+  EXPECT_EQ(kernels(plan), 2) << text;
+  const auto& call = std::get<schedule::ExternStep>(plan.steps.at(1));
+  const int read = std::get<schedule::BufferView>(call.args.at(0)).buffer;
+  EXPECT_EQ(plan.buffers[static_cast<size_t>(read)].role, schedule::BufferRole::Arena) << text;
+  EXPECT_EQ(plan.buffers[static_cast<size_t>(read)].last_step, 1) << text;
+  for (const schedule::BufferView& output : plan.outputs)
+    EXPECT_EQ(plan.buffers[static_cast<size_t>(output.buffer)].role, schedule::BufferRole::Output) << text;
+}
+
 // ---- Rows that several blocks share
 
 TEST(CudaPlans, BlocksShareLongRows) {

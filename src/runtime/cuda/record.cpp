@@ -50,6 +50,7 @@ class Recorder {
     });
     const double first_ms = watch_.milliseconds();
     BlockPlaces places = place_blocks(events);
+    note_blocks(events, places);
     char* const memory = recording_.make_blocks(places.bytes);
     const auto placed = std::make_shared<PlacedBlocks>(std::move(events), std::move(places), memory);
     walk(placed, [&](Runner& runner, const Workspace& workspace, GraphPlan::Range g) {
@@ -69,6 +70,21 @@ class Recorder {
 
  private:
   c10::Device device() const { return recording_.stream().device(); }
+
+  static void note_blocks(const std::vector<AllocationEvent>& events, const BlockPlaces& places) {
+    if (!log::enabled(log::Topic::Graph)) return;
+    int64_t requested = 0, largest = 0, kept = 0;
+    std::vector<int64_t> live(places.offsets.size(), 0);
+    for (const AllocationEvent& e : events) {
+      requested += e.bytes;
+      largest = std::max(largest, e.bytes);
+      live[static_cast<size_t>(e.block)] = e.bytes;
+    }
+    for (const int64_t bytes : live) kept += bytes;
+    log::print(log::Topic::Graph,
+               "calls allocate {} blocks of {} bytes, the largest of {}, in {} bytes of memory; {} bytes are not freed",
+               live.size(), requested, largest, places.bytes, kept);
+  }
 
   // Calls each(runner, workspace, graph) for each graph of the plan, on the stream to capture on, while `source` serves
   // allocations.

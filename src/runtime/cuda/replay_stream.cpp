@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "runtime/cuda/torch_cuda.h"
@@ -28,17 +29,19 @@ ReplayStream::Streams& ReplayStream::streams() {
   return *s;
 }
 
-// Memory of libraries' workspaces. PyTorch keeps workspaces by stream and frees them now and then (when one of its own
-// graphs is destroyed, or on request). Recorded graphs continue to use them, so their memory stays and serves the next
-// workspace. The graphs run on the stream, after what the libraries do there, so the stream to capture on gets the same
-// memory as the stream itself.
+// Memory of libraries' workspaces. PyTorch keeps a workspace for each cuBLAS handle, that is for each thread, and stream,
+// and frees them now and then (when one of its own graphs is destroyed, or on request). Recorded graphs continue to use
+// them, so their memory stays and serves the next workspace. The graphs run on the stream, after what the libraries do
+// there, so a thread's workspaces for the stream and for the stream to capture on are the same memory. Those of two
+// threads are not: kernels of cuBLAS may overlap on one stream, and cuBLAS keeps them apart in one handle's workspace
+// alone.
 class ReplayStream::Workspaces {
  public:
   enum Of : uint8_t { ThisStream, CaptureStream };
   Workspaces(c10::Device device, void* stream)
       : stream_(stream), held_(totals::Memory::CudaGraphs, name_of(device, stream)) {}
 
-  // Serves workspaces of one of the two streams.
+  // Serves workspaces of the calling thread for one of the two streams.
   static std::shared_ptr<AllocationSource> source(std::shared_ptr<Workspaces> of, Of stream) {
     class Source final : public AllocationSource {
      public:
@@ -57,16 +60,18 @@ class ReplayStream::Workspaces {
   struct Block {
     void* memory = nullptr;
     size_t bytes = 0;
+    std::thread::id thread;
     std::array<bool, 2> used{};  // by Of
   };
   void* take(size_t bytes, Of stream) {
     const std::lock_guard lock(mutex_);
+    const std::thread::id here = std::this_thread::get_id();
     for (Block& b : blocks_) {
-      if (b.used[stream] || b.bytes < bytes || b.bytes > 2 * bytes) continue;
+      if (b.thread != here || b.used[stream] || b.bytes < bytes || b.bytes > 2 * bytes) continue;
       b.used[stream] = true;
       return b.memory;
     }
-    Block& made = blocks_.emplace_back(Block{torch_cuda()->allocate(bytes, stream_), bytes, {}});
+    Block& made = blocks_.emplace_back(Block{torch_cuda()->allocate(bytes, stream_), bytes, here, {}});
     made.used[stream] = true;
     held_.set(bytes_ += static_cast<int64_t>(bytes));
     return made.memory;
@@ -139,8 +144,7 @@ int64_t ReplayStream::replaced_bytes(const Memory& memory) const {
 }
 
 void ReplayStream::make_workspaces() {
-  if (made_workspaces_) return;
-  made_workspaces_ = true;
+  if (!made_workspaces_.insert(std::this_thread::get_id()).second) return;
   const c10::StreamGuard on(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   const ServedBy served(Workspaces::source(workspaces_, Workspaces::ThisStream));
   torch_cuda()->make_workspaces();

@@ -8,6 +8,8 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <set>
+#include <thread>
 
 #include "base/totals.h"
 #include "machine/cuda/graph.h"
@@ -75,7 +77,7 @@ class ReplayStream {
   const c10::Device device_;
   void* const stream_;
   const std::shared_ptr<Workspaces> workspaces_;
-  bool made_workspaces_ = false;
+  std::set<std::thread::id> made_workspaces_;  // threads that have called make_workspaces()
   std::atomic<bool> entered_{false};
   Memory memory_;
   std::unique_ptr<machine::CaptureStream> capture_;

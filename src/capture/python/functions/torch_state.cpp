@@ -51,6 +51,7 @@ constexpr FunctionRow kFunctions[] = {
      "_get_mem_efficient_sdp_enabled _get_mkldnn_enabled _get_nnpack_enabled _get_onednn_allow_tf32 "
      "_get_overrideable_sdp_enabled",
      {Effect::Reads, handlers::torch_setting}},
+    {"torch._C", "", "_cuda_isCurrentStreamCapturing", {Effect::Reads, handlers::torch_setting}, in_cuda_builds()},
     {"torch._C", "", "_are_functorch_transforms_active", Effect::Torch},
     {"torch._C._functorch", "",
      "_add_batch_dim _remove_batch_dim _unwrap_batched _vmap_decrement_nesting _vmap_increment_nesting "

@@ -27,8 +27,11 @@ bool is_library_function(PyObject* cached) {
   return is_installed_package(code) || is_standard_library(code);
 }
 
-// A form of the module typing, which never changes: List, List[int], Optional[T].
+// A form of the module typing or of the language, which never changes: List, List[int], Optional[T], tuple[int],
+// int | None.
 bool is_annotation(PyObject* x) {
+  static PyObject* const union_type = attribute_of("types", "UnionType").release();
+  if (Py_IS_TYPE(x, &Py_GenericAliasType) || reinterpret_cast<PyObject*>(Py_TYPE(x)) == union_type) return true;
   return utf8_of(attribute_of(reinterpret_cast<PyObject*>(Py_TYPE(x)), "__module__").get()) == "typing";
 }
 
