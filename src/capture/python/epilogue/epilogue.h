@@ -50,6 +50,7 @@ enum class Write : uint8_t {
   Cell,      // value may be Null
   Member,    // `offset` bytes into the target
   Gradient,  // target.grad = value
+  RetainedGradient,  // the same, of a target that is no leaf and retains its gradient from now on
   Call,      // target(*value, **key), for what the call counts; its result is known
 };
 
