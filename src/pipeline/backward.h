@@ -15,11 +15,18 @@
 
 namespace vesta::pipeline {
 
+// The segment of a backward half that a compile is of (graph/segments.h).
+struct SegmentOf {
+  std::vector<int> segments;  // per output of the half, the segment that gives it; empty: there is one
+  int segment = 0;
+};
+
 // Starts the compile for dense tangents at once, and the others when they are asked for. Thread-safe.
 class BackwardCompiles {
  public:
-  // `tangents`: how many of the graph's last inputs are tangents.
-  BackwardCompiles(std::unique_ptr<graph::Graph> graph, size_t tangents, const Options& options, Traced facts);
+  // `graph`: of the segment. `half`: the text of the half's graph, whose last inputs are `tangents` tangents.
+  BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::string half, SegmentOf segment, size_t tangents,
+                   const Options& options, Traced facts);
 
   // Waits for the compile as long as the options allow, and starts it if it is the first for these states. nullptr: the
   // compile goes on in the background, or has failed. With Options::strict it throws what the compile threw.
@@ -27,6 +34,8 @@ class BackwardCompiles {
   // The gradients by calls of the operators of the graph; undefined tensors where a gradient is undefined.
   std::vector<at::Tensor> by_operators(std::span<const TangentState> states, std::span<const at::Tensor> inputs,
                                        std::span<const int64_t> sizes) const;
+  // Of a half that has several segments.
+  std::shared_ptr<const runtime::SegmentWires> wires(std::span<const TangentState> states);
   // Whether the compiles that have been started are done. Waits until `end` for them.
   bool wait_until(Background::Clock::time_point end) const;
   // Of the compiles that are done and have been used or waited for.
@@ -47,11 +56,13 @@ class BackwardCompiles {
 
   std::unique_ptr<graph::Graph> graph_for(const States& states) const;
 
-  const std::string text_;  // of the graph: it takes little memory, and compiles of further variants are rare
+  const std::string text_;  // of the half: it takes little memory, and compiles of further variants are rare
+  const SegmentOf segment_;
   const Options options_;
   const Traced facts_;
   mutable std::mutex mutex_;
   std::map<States, std::unique_ptr<Variant>> variants_;
+  std::map<States, std::shared_ptr<const runtime::SegmentWires>> wires_;
 };
 
 // A program with gradients, before its forward half is compiled.
@@ -61,8 +72,14 @@ struct Training {
   std::vector<std::shared_ptr<BackwardCompiles>> backward;
 };
 
-// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph.
+// The sizes of buckets, in bytes, in which gradients are sent to other processes.
+struct Buckets {
+  int64_t first = 0, other = 0;  // 0: there are none
+};
+
+// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph. With buckets, each
+// backward half is divided into segments that give as many gradients.
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts);
+                        const Traced& facts, Buckets buckets = {});
 
 }  // namespace vesta::pipeline
