@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch.distributed as dist
 
@@ -12,16 +14,20 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, Any]]:
+    return run_pair()
+
+
 @pytest.mark.parametrize("scenario", ["ddp", "sharded"])
-def test_gradients_are_eagers(scenario: str) -> None:
-    found = run_pair(scenario)
-    assert found
-    assert {name: why for name, why in found.items() if why} == {}
+def test_gradients_are_eagers(found: dict[str, dict[str, Any]], scenario: str) -> None:
+    assert found[scenario]
+    assert {name: why for name, why in found[scenario].items() if why} == {}
 
 
-def test_buckets_are_sent_during_the_backward_pass() -> None:
-    found = run_pair("overlap")
-    assert found["eager"]["buckets"] > 2
+def test_buckets_are_sent_during_the_backward_pass(found: dict[str, dict[str, Any]]) -> None:
+    told = found["overlap"]
+    assert told["eager"]["buckets"] > 2
     for kind in ("inside", "outside"):
-        assert found[kind]["buckets"] == found["eager"]["buckets"]
-        assert "VestaBackward" in found[kind]["later nodes"]
+        assert told[kind]["buckets"] == told["eager"]["buckets"]
+        assert "VestaBackward" in told[kind]["later nodes"]

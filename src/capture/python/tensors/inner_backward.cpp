@@ -26,7 +26,7 @@ Object object_of(const at::Tensor& t) {
   return t.defined() ? Object::take(THPVariable_Wrap(t)) : Object::share(Py_None);
 }
 
-// The fake tensor that stands in the place of a tensor of the program.
+// The fake tensor of a tensor of the program.
 at::Tensor as_fake(const at::Tensor& t) {
   if (trace::traced(t)) return t;
   trace::Recorder* const r = trace::Recorder::current();

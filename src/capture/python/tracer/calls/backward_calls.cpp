@@ -96,10 +96,16 @@ class Pass final : public BackwardEvents {
   const bool creates_graph_;
 };
 
-// Whether the trace has made the tensor, and autograd records its history.
+// Whether the trace has made the tensor, and it requires a gradient.
 bool is_new_with_gradient(Trace& t, PyObject* x) {
-  if (!t.settings.gradients || !is_tensor(x) || !is_traced(x) || !is_base_tensor(x)) return false;
-  return t.sources.find(t.tensors.held_by_program(x)) < 0 && requires_grad(x);
+  return is_tensor(x) && is_traced(x) && is_base_tensor(x) && t.sources.find(t.tensors.held_by_program(x)) < 0 &&
+         requires_grad(x);
+}
+
+// Notes that such a tensor gets a hook. False: the trace has ended.
+bool may_have_hook(Trace& t, PyObject* tensor) {
+  if (!t.settings.gradients) return t.graph_break(need_gradients("a tensor gets a hook on its gradient")) != nullptr;
+  return note_hook(tensor) || t.graph_break(trace_failure()) != nullptr;
 }
 
 }  // namespace
@@ -146,7 +152,7 @@ Result run_backward(Trace& t, const Call& c) {
 // code puts the hook on the fake tensor.
 Result register_hook(Trace& t, const Call& c) {
   if (!c.is_positional(2) || !is_new_with_gradient(t, c.args[0])) return std::nullopt;
-  if (!note_hook(c.args[0])) return t.graph_break(trace_failure());
+  if (!may_have_hook(t, c.args[0])) return nullptr;
   const HookOff off;
   return PyObject_Vectorcall(c.function, c.args, 2, nullptr);
 }
@@ -154,8 +160,8 @@ Result register_hook(Trace& t, const Call& c) {
 Result retain_gradient(Trace& t, const Call& c) {
   if (!c.owner() || c.named() > 0 || c.rest_count() > 0 || !is_tensor(c.owner())) return std::nullopt;
   if (is_new_with_gradient(t, c.owner())) {
-    if (!note_hook(c.owner())) return t.graph_break(trace_failure());
-    return t.calls.plainly(c);
+    if (is_leaf(c.owner())) return Py_NewRef(Py_None);
+    return may_have_hook(t, c.owner()) ? t.calls.plainly(c) : nullptr;
   }
   PyObject* const real = t.objects.guard_flags(c.owner());
   if (is_traced(real) || !requires_grad(real) || !is_leaf(real)) return std::nullopt;
