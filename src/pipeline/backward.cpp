@@ -7,43 +7,16 @@
 #include "base/log.h"
 #include "graph/saved_values.h"
 #include "graph/segments.h"
-#include "graph/tangents.h"
 #include "trace/graph_interpreter.h"
 
 namespace vesta::pipeline {
 
 constexpr int64_t kLongest = 1'000'000'000;  // milliseconds: longer deadlines are none
 
-BackwardCompiles::BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::string half, SegmentOf segment,
+BackwardCompiles::BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment,
                                    size_t tangents, const Options& options, Traced facts)
-    : text_(std::move(half)), segment_(std::move(segment)), options_(options), facts_(std::move(facts)) {
+    : half_(std::move(half)), segment_(segment), options_(options), facts_(std::move(facts)) {
   start(States(tangents, TangentState::Dense), std::move(graph));
-}
-
-std::unique_ptr<graph::Graph> BackwardCompiles::graph_for(const States& states) const {
-  std::unique_ptr<graph::Graph> half = graph::for_tangents(*graph::parse(text_), states);
-  if (segment_.segments.empty()) return half;
-  return std::move(graph::divide(*half, segment_.segments)[static_cast<size_t>(segment_.segment)].graph);
-}
-
-std::shared_ptr<const runtime::SegmentWires> BackwardCompiles::wires(std::span<const TangentState> states) {
-  const std::lock_guard lock(mutex_);
-  std::shared_ptr<const runtime::SegmentWires>& kept = wires_[States(states.begin(), states.end())];
-  if (kept) return kept;
-  // As graph_for() makes it: values of equal graphs have equal ids.
-  const std::unique_ptr<graph::Graph> half = graph::for_tangents(*graph::parse(text_), states);
-  const std::vector<graph::Segment> all = graph::divide(*half, segment_.segments);
-  auto made = std::make_shared<runtime::SegmentWires>();
-  for (const graph::Input& in : half->inputs) made->inputs.push_back(in.value->id);
-  for (const graph::Output& o : half->outputs)
-    made->outputs.push_back(o.kind == graph::OutputKind::None ? -1 : int64_t{o.value->id});
-  const auto own = static_cast<size_t>(segment_.segment);
-  made->reads = all[own].reads;
-  made->gives = all[own].gives;
-  for (size_t s = own + 1; s < all.size(); ++s)
-    made->waiting.insert(made->waiting.end(), all[s].reads.begin(), all[s].reads.end());
-  std::ranges::sort(made->waiting);
-  return kept = std::move(made);
 }
 
 BackwardCompiles::Variant& BackwardCompiles::start(const States& states, std::unique_ptr<graph::Graph> graph) {
@@ -58,7 +31,7 @@ std::shared_ptr<const runtime::Executable> BackwardCompiles::get(std::span<const
   const States key(states.begin(), states.end());
   const auto it = variants_.find(key);
   Variant* v = it == variants_.end() ? nullptr : it->second.get();
-  if (!v || (v->pending && v->pending->is_lost())) v = &start(key, graph_for(key));
+  if (!v || (v->pending && v->pending->is_lost())) v = &start(key, half_->graph(key, segment_));
   if (v->pending) {
     const bool waits = !options_.background && !v->is_late;
     const Clock::time_point end = options_.deadline_ms < 0 || options_.deadline_ms > kLongest
@@ -84,7 +57,7 @@ std::shared_ptr<const runtime::Executable> BackwardCompiles::get(std::span<const
 std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentState> states,
                                                        std::span<const at::Tensor> inputs,
                                                        std::span<const int64_t> sizes) const {
-  const std::unique_ptr<graph::Graph> g = graph_for(States(states.begin(), states.end()));
+  const std::unique_ptr<graph::Graph> g = half_->graph(states, segment_);
   trace::GraphInterpreter in(*g, sizes);
   in.run(*g, inputs);
   std::vector<at::Tensor> out;
@@ -215,30 +188,26 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
     }
     std::vector<int> segments;
     if (buckets.other > 0) segments = graph::segments_of(*half.graph, buckets.first, buckets.other);
-    const int n = segments.empty() ? 1 : 1 + *std::ranges::max_element(segments);
-    if (n == 1) segments.clear();
+    const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));
     runtime::BackwardPart part{.saved = std::move(half.saved),
                                .results = std::move(half.results),
                                .inputs = std::move(half.inputs),
                                .gradients = std::move(half.gradients)};
-    const std::string text = graph::print(*half.graph);
-    std::vector<graph::Segment> divided;
-    if (n > 1) divided = graph::divide(*half.graph, segments);
-    for (int s = 0; s < n; ++s) {
-      auto compiles = std::make_shared<BackwardCompiles>(
-          n > 1 ? std::move(divided[static_cast<size_t>(s)].graph) : std::move(half.graph), text,
-          SegmentOf{segments, s}, part.results.size(), options, same);
+    const std::vector<TangentState> dense(part.results.size(), TangentState::Dense);
+    for (int s = 0; s < divided->count(); ++s) {
+      auto compiles =
+          std::make_shared<BackwardCompiles>(divided->count() == 1 ? std::move(half.graph) : divided->graph(dense, s),
+                                             divided, s, dense.size(), options, same);
       runtime::BackwardSegment& made = part.segments.emplace_back();
       for (size_t i = 0; i < part.gradients.size(); ++i)
-        if (n == 1 || segments[static_cast<size_t>(part.gradients[i])] == s)
-          made.gradients.push_back(static_cast<int>(i));
+        if (divided->segment_of(part.gradients[i]) == s) made.gradients.push_back(static_cast<int>(i));
       using States = std::span<const TangentState>;
       made.program = [compiles](States states) { return compiles->get(states); };
       made.by_operators = [compiles](States states, std::span<const at::Tensor> inputs,
                                      std::span<const int64_t> sizes) {
         return compiles->by_operators(states, inputs, sizes);
       };
-      made.wires = [compiles](States states) { return compiles->wires(states); };
+      made.wires = [divided, s](States states) { return divided->wires(states, s); };
       out.backward.push_back(std::move(compiles));
     }
     d.parts.push_back(std::move(part));

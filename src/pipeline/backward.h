@@ -1,4 +1,4 @@
-// The compiles of a backward half: one for each set of tangents that backward passes bring.
+// The compiles of backward halves: one for each set of tangents that backward passes bring.
 #pragma once
 
 #include <map>
@@ -11,21 +11,17 @@
 #include "base/backward.h"
 #include "graph/joint.h"
 #include "pipeline/background.h"
+#include "pipeline/half_segments.h"
 #include "runtime/differentiable.h"
 
 namespace vesta::pipeline {
 
-// The segment of a backward half that a compile is of (graph/segments.h).
-struct SegmentOf {
-  std::vector<int> segments;  // per output of the half, the segment that gives it; empty: there is one
-  int segment = 0;
-};
-
-// Starts the compile for dense tangents at once, and the others when they are asked for. Thread-safe.
+// The compiles of a segment of a backward half. Starts the compile for dense tangents at once, and the others when they
+// are asked for. Thread-safe.
 class BackwardCompiles {
  public:
-  // `graph`: of the segment. `half`: the text of the half's graph, whose last inputs are `tangents` tangents.
-  BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::string half, SegmentOf segment, size_t tangents,
+  // `graph`: of the segment, for `tangents` dense tangents.
+  BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment, size_t tangents,
                    const Options& options, Traced facts);
 
   // Waits for the compile as long as the options allow, and starts it if it is the first for these states. nullptr: the
@@ -34,8 +30,6 @@ class BackwardCompiles {
   // The gradients by calls of the operators of the graph; undefined tensors where a gradient is undefined.
   std::vector<at::Tensor> by_operators(std::span<const TangentState> states, std::span<const at::Tensor> inputs,
                                        std::span<const int64_t> sizes) const;
-  // Of a half that has several segments.
-  std::shared_ptr<const runtime::SegmentWires> wires(std::span<const TangentState> states);
   // Whether the compiles that have been started are done. Waits until `end` for them.
   bool wait_until(Background::Clock::time_point end) const;
   // Of the compiles that are done and have been used or waited for.
@@ -54,15 +48,12 @@ class BackwardCompiles {
   using States = std::vector<TangentState>;
   Variant& start(const States& states, std::unique_ptr<graph::Graph> graph);
 
-  std::unique_ptr<graph::Graph> graph_for(const States& states) const;
-
-  const std::string text_;  // of the half: it takes little memory, and compiles of further variants are rare
-  const SegmentOf segment_;
+  const std::shared_ptr<HalfSegments> half_;
+  const int segment_;
   const Options options_;
   const Traced facts_;
   mutable std::mutex mutex_;
   std::map<States, std::unique_ptr<Variant>> variants_;
-  std::map<States, std::shared_ptr<const runtime::SegmentWires>> wires_;
 };
 
 // A program with gradients, before its forward half is compiled.

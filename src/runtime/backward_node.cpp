@@ -58,7 +58,11 @@ void BackwardNode::connect_inputs(const CallInputs& in, const NodePointer& next)
   if (!part().segments.empty())
     for (const int i : part().segments[segment_].gradients) edges.push_back(edge(i));
   if (segment_ > 0) {
-    add_input_metadata(carrier(in.tensor(static_cast<size_t>(part().inputs[0])).device()));
+    // Where there is a GPU, the engine runs the node on its thread and stream.
+    at::Device device = at::kCPU;
+    for (const int i : part().inputs)
+      if (const at::Device d = in.tensor(static_cast<size_t>(i)).device(); !d.is_cpu()) device = d;
+    add_input_metadata(carrier(device));
   }
   if (next) edges.emplace_back(next, 0);
   set_next_edges(std::move(edges));
@@ -217,15 +221,16 @@ std::vector<c10::IValue> BackwardNode::run_program(const BackwardPass& pass, std
   if (const std::shared_ptr<const Executable> program = segment.program(pass.states)) {
     CallInputs in{inputs, {}, pass.sizes};
     Addresses addresses;
+    std::string why;
     bool accepted = program->accepts(in, nullptr, &addresses);
     if (!accepted) {
       // A tangent begins at an address that a GPU does not read 16 bytes from, or the segment before ran as calls of its
       // operators, whose results may have other strides.
       for (at::Tensor& t : inputs) t = copy_of(t);
       addresses.clear();
-      accepted = program->accepts(in, nullptr, &addresses);
+      accepted = program->accepts(in, &why, &addresses);
     }
-    VESTA_CHECK(accepted || part().segments.size() > 1, "the backward half does not take its own inputs");
+    VESTA_CHECK(accepted || part().segments.size() > 1, "the backward half does not take its own inputs: {}", why);
     if (accepted) {
       in.addresses = {addresses.data(), addresses.size()};
       program->run(in, results, inputs);
