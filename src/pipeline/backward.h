@@ -21,8 +21,8 @@ namespace vesta::pipeline {
 class BackwardCompiles {
  public:
   // `graph`: of the segment, for `tangents` dense tangents.
-  BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment, size_t tangents,
-                   const Options& options, Traced facts);
+  BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment,
+                   size_t tangents, const Options& options, Traced facts);
 
   // Waits for the compile as long as the options allow, and starts it if it is the first for these states. nullptr: the
   // compile goes on in the background, or has failed. With Options::strict it throws what the compile threw.

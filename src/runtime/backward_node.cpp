@@ -18,12 +18,12 @@ namespace vesta::runtime {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-// A pass through the segments of a part. It travels with a tensor without elements, the gradient that each of their nodes
-// gives to the next one: so it lives as long as the pass, and every pass has its own.
+// A pass through the segments of a part. It travels with a tensor without elements, the gradient that each of their
+// nodes gives to the next one: so it lives as long as the pass, and every pass has its own.
 struct BackwardPass final : c10::BackendMeta {
   std::vector<TangentState> states;
-  std::vector<at::Tensor> inputs;                    // of a part with one segment
-  std::unordered_map<uint32_t, at::Tensor> values;   // of one with several, by SegmentWires
+  std::vector<at::Tensor> inputs;                   // of a part with one segment
+  std::unordered_map<uint32_t, at::Tensor> values;  // of one with several, by SegmentWires
   std::vector<int64_t> sizes;
   bool creates_graph = false;
   variable_list gradients;           // if the pass creates a graph that has derivatives: all of the part
@@ -158,7 +158,8 @@ variable_list BackwardNode::apply(variable_list&& given) {
   if (!pass) return variable_list(num_outputs());
   given.clear();
   variable_list out = gradients_of(*pass);
-  if (segment_ + 1 < part().segments.size()) out.push_back(carrier(next_edge(num_outputs() - 1).function->input_metadata(0).device(), pass));
+  if (segment_ + 1 < part().segments.size())
+    out.push_back(carrier(next_edge(num_outputs() - 1).function->input_metadata(0).device(), pass));
   return out;
 }
 
@@ -224,8 +225,8 @@ std::vector<c10::IValue> BackwardNode::run_program(const BackwardPass& pass, std
     std::string why;
     bool accepted = program->accepts(in, nullptr, &addresses);
     if (!accepted) {
-      // A tangent begins at an address that a GPU does not read 16 bytes from, or the segment before ran as calls of its
-      // operators, whose results may have other strides.
+      // A tangent begins at an address that a GPU does not read 16 bytes from, or the segment before ran as calls of
+      // its operators, whose results may have other strides.
       for (at::Tensor& t : inputs) t = copy_of(t);
       addresses.clear();
       accepted = program->accepts(in, &why, &addresses);

@@ -17,8 +17,8 @@ namespace vesta::runtime {
 // first backward pass frees them unless it retains the graph.
 struct BackwardPass;
 
-// A part of the backward pass, or a segment of it. The node of the first segment gets the tangents and saves tensors; its
-// last edge leads to the node of the next segment, and brings the values that are still to be read.
+// A part of the backward pass, or a segment of it. The node of the first segment gets the tangents and saves tensors;
+// its last edge leads to the node of the next segment, and brings the values that are still to be read.
 class BackwardNode final : public torch::autograd::Node {
  public:
   // `part`: an index of program->parts. `segment`: of its segments.

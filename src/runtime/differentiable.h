@@ -18,8 +18,8 @@ namespace vesta::runtime {
 
 // Which values a segment of a part reads and gives, by their numbers in the part.
 struct SegmentWires {
-  std::vector<uint32_t> inputs;   // of the part: the saved tensors, then the tangents that are defined
-  std::vector<int64_t> outputs;   // of the part; negative: undefined
+  std::vector<uint32_t> inputs;  // of the part: the saved tensors, then the tangents that are defined
+  std::vector<int64_t> outputs;  // of the part; negative: undefined
   std::vector<uint32_t> reads, gives;
   std::vector<uint32_t> waiting;  // what later segments read, or give as outputs of the part; ascending
 };

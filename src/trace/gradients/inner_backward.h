@@ -45,8 +45,8 @@ struct ReleasedNodes {
 };
 
 // Requires a trace with gradients. Must run where operators reach the trace without autograd, or with it if the pass
-// creates a graph. Throws Unsupported, what a formula or an event throws, or what eager throws; then the trace must end.
-// If the pass does not accumulate: the gradients, by input; undefined: it was not used.
+// creates a graph. Throws Unsupported, what a formula or an event throws, or what eager throws; then the trace must
+// end. If the pass does not accumulate: the gradients, by input; undefined: it was not used.
 std::vector<at::Tensor> run_backward(Recorder& r, const InnerBackward& call, const std::vector<JointInput>& inputs,
                                      ReleasedNodes& released, PassEvents& events);
 // Runs it in the calling thread's trace. Throws NeedsGradients where the trace records none.

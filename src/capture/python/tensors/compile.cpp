@@ -39,9 +39,8 @@ static pipeline::Buckets buckets_in_use() {
   PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn.parallel.distributed");
   const Object cls = module ? Object::take(PyObject_GetAttrString(module, "DistributedDataParallel")) : Object();
   const Object ddp = cls ? Object::take(PyObject_GetAttrString(cls.get(), "_active_ddp_module")) : Object();
-  const Object bytes = ddp && ddp.get() != Py_None
-                           ? Object::take(PyObject_GetAttrString(ddp.get(), "bucket_bytes_cap"))
-                           : Object();
+  const Object bytes =
+      ddp && ddp.get() != Py_None ? Object::take(PyObject_GetAttrString(ddp.get(), "bucket_bytes_cap")) : Object();
   const int64_t n = bytes && PyLong_Check(bytes.get()) ? PyLong_AsLongLong(bytes.get()) : 0;
   PyErr_Clear();
   return n > 0 ? pipeline::Buckets{std::min(kFirst, n), n} : pipeline::Buckets{};

@@ -9,8 +9,8 @@
 namespace vesta::capture {
 namespace {
 
-// The tensor that has the gradient, borrowed: the program's, or one that the trace has made. nullptr: it is no leaf, and
-// does not retain its gradient.
+// The tensor that has the gradient, borrowed: the program's, or one that the trace has made. nullptr: it is no leaf,
+// and does not retain its gradient.
 PyObject* owner_of_gradient(Trace& t, PyObject* tensor) {
   PyObject* real = t.objects.guard_flags(tensor);
   const bool made = is_traced(real) && t.settings.gradients && requires_grad(real);

@@ -137,9 +137,8 @@ Result run_backward(Trace& t, const Call& c) {
   if (!found) {
     const Reason why = trace_failure();
     PyObject* raised = PyErr_Occurred();  // by a hook
-    return t.graph_break(why.empty() && raised
-                             ? reason_for(Break::Raised, reinterpret_cast<PyTypeObject*>(raised)->tp_name)
-                             : why);
+    return t.graph_break(
+        why.empty() && raised ? reason_for(Break::Raised, reinterpret_cast<PyTypeObject*>(raised)->tp_name) : why);
   }
   if (call->accumulates) return Py_NewRef(Py_None);
   Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(found->size())));
