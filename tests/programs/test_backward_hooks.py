@@ -83,7 +83,7 @@ def several() -> Program:
     def use(h: torch.Tensor) -> None:
         h.register_hook(lambda g: g.clamp(-0.01, 0.01))
         h.register_hook(lambda g: None)
-        h.register_hook(lambda g: g + 1)
+        h.register_hook(hook=lambda g: g + 1)
         h.register_hook(lambda g: g * 100).remove()
 
     return with_hidden(use)

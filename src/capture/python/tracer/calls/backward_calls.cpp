@@ -150,10 +150,10 @@ Result run_backward(Trace& t, const Call& c) {
 // Tensor.register_hook and Tensor.register_post_accumulate_grad_hook of tensors that the trace has made: PyTorch's own
 // code puts the hook on the fake tensor.
 Result register_hook(Trace& t, const Call& c) {
-  if (!c.is_positional(2) || !is_new_with_gradient(t, c.args[0])) return std::nullopt;
+  if (c.n == 0 || c.all() != 2 || !is_new_with_gradient(t, c.args[0])) return std::nullopt;
   if (!may_have_hook(t, c.args[0])) return nullptr;
   const HookOff off;
-  return PyObject_Vectorcall(c.function, c.args, 2, nullptr);
+  return PyObject_Vectorcall(c.function, c.args, static_cast<size_t>(c.n), c.names);
 }
 
 Result retain_gradient(Trace& t, const Call& c) {
