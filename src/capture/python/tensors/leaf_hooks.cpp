@@ -1,5 +1,6 @@
 #include "capture/python/tensors/leaf_hooks.h"
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
