@@ -16,6 +16,7 @@ from __future__ import annotations
 import abc
 import copy
 import inspect
+import sys
 import types
 import typing
 import weakref
@@ -57,6 +58,11 @@ def make_wrapper(
     object.__setattr__(wrapper, "_vesta_methods", methods)
     object.__setattr__(wrapper, "_vesta_settings", settings)
     object.__setattr__(wrapper, "_vesta_call", call)
+    # What fully_shard and the like keep of the model, by its identity.
+    composable = sys.modules.get("torch.distributed._composable_state")
+    states = getattr(composable, "_module_state_mapping", {})
+    if model in states:
+        states[wrapper] = states[model]
     return wrapper
 
 

@@ -6,21 +6,17 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "graph/saved_values.h"
-#include "graph/tangents.h"
+#include "graph/segments.h"
 #include "trace/graph_interpreter.h"
 
 namespace vesta::pipeline {
 
 constexpr int64_t kLongest = 1'000'000'000;  // milliseconds: longer deadlines are none
 
-BackwardCompiles::BackwardCompiles(std::unique_ptr<graph::Graph> graph, size_t tangents, const Options& options,
-                                   Traced facts)
-    : text_(graph::print(*graph)), options_(options), facts_(std::move(facts)) {
+BackwardCompiles::BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment,
+                                   size_t tangents, const Options& options, Traced facts)
+    : half_(std::move(half)), segment_(segment), options_(options), facts_(std::move(facts)) {
   start(States(tangents, TangentState::Dense), std::move(graph));
-}
-
-std::unique_ptr<graph::Graph> BackwardCompiles::graph_for(const States& states) const {
-  return graph::for_tangents(*graph::parse(text_), states);
 }
 
 BackwardCompiles::Variant& BackwardCompiles::start(const States& states, std::unique_ptr<graph::Graph> graph) {
@@ -35,7 +31,7 @@ std::shared_ptr<const runtime::Executable> BackwardCompiles::get(std::span<const
   const States key(states.begin(), states.end());
   const auto it = variants_.find(key);
   Variant* v = it == variants_.end() ? nullptr : it->second.get();
-  if (!v || (v->pending && v->pending->is_lost())) v = &start(key, graph_for(key));
+  if (!v || (v->pending && v->pending->is_lost())) v = &start(key, half_->graph(key, segment_));
   if (v->pending) {
     const bool waits = !options_.background && !v->is_late;
     const Clock::time_point end = options_.deadline_ms < 0 || options_.deadline_ms > kLongest
@@ -61,7 +57,7 @@ std::shared_ptr<const runtime::Executable> BackwardCompiles::get(std::span<const
 std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentState> states,
                                                        std::span<const at::Tensor> inputs,
                                                        std::span<const int64_t> sizes) const {
-  const std::unique_ptr<graph::Graph> g = graph_for(States(states.begin(), states.end()));
+  const std::unique_ptr<graph::Graph> g = half_->graph(states, segment_);
   trace::GraphInterpreter in(*g, sizes);
   in.run(*g, inputs);
   std::vector<at::Tensor> out;
@@ -160,7 +156,7 @@ ActivationReport report_of(const graph::SavedValues& saved) {
 }  // namespace
 
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts) {
+                        const Traced& facts, Buckets buckets) {
   // What the halves compute does not depend on what is detached. A second derivative does.
   std::string with_detach;
   if (graph::has_detach(*graph)) {
@@ -191,17 +187,31 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
       d.parts.push_back({.results = std::move(half.results)});
       continue;
     }
-    auto compiles = std::make_shared<BackwardCompiles>(std::move(half.graph), half.results.size(), options, same);
-    d.parts.push_back(
-        {.saved = std::move(half.saved),
-         .results = std::move(half.results),
-         .inputs = std::move(half.inputs),
-         .gradients = std::move(half.gradients),
-         .program = [compiles](std::span<const TangentState> states) { return compiles->get(states); },
-         .by_operators =
-             [compiles](std::span<const TangentState> states, std::span<const at::Tensor> inputs,
-                        std::span<const int64_t> sizes) { return compiles->by_operators(states, inputs, sizes); }});
-    out.backward.push_back(std::move(compiles));
+    std::vector<int> segments;
+    if (buckets.other > 0) segments = graph::segments_of(*half.graph, buckets.first, buckets.other);
+    const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));
+    runtime::BackwardPart part{.saved = std::move(half.saved),
+                               .results = std::move(half.results),
+                               .inputs = std::move(half.inputs),
+                               .gradients = std::move(half.gradients)};
+    const std::vector<TangentState> dense(part.results.size(), TangentState::Dense);
+    for (int s = 0; s < divided->count(); ++s) {
+      auto compiles =
+          std::make_shared<BackwardCompiles>(divided->count() == 1 ? std::move(half.graph) : divided->graph(dense, s),
+                                             divided, s, dense.size(), options, same);
+      runtime::BackwardSegment& made = part.segments.emplace_back();
+      for (size_t i = 0; i < part.gradients.size(); ++i)
+        if (divided->segment_of(part.gradients[i]) == s) made.gradients.push_back(static_cast<int>(i));
+      using States = std::span<const TangentState>;
+      made.program = [compiles](States states) { return compiles->get(states); };
+      made.by_operators = [compiles](States states, std::span<const at::Tensor> inputs,
+                                     std::span<const int64_t> sizes) {
+        return compiles->by_operators(states, inputs, sizes);
+      };
+      made.wires = [divided, s](States states) { return divided->wires(states, s); };
+      out.backward.push_back(std::move(compiles));
+    }
+    d.parts.push_back(std::move(part));
   }
   out.forward = std::move(halves.forward);
   return out;

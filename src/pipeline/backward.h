@@ -1,4 +1,4 @@
-// The compiles of a backward half: one for each set of tangents that backward passes bring.
+// The compiles of backward halves: one for each set of tangents that backward passes bring.
 #pragma once
 
 #include <map>
@@ -11,15 +11,18 @@
 #include "base/backward.h"
 #include "graph/joint.h"
 #include "pipeline/background.h"
+#include "pipeline/half_segments.h"
 #include "runtime/differentiable.h"
 
 namespace vesta::pipeline {
 
-// Starts the compile for dense tangents at once, and the others when they are asked for. Thread-safe.
+// The compiles of a segment of a backward half. Starts the compile for dense tangents at once, and the others when they
+// are asked for. Thread-safe.
 class BackwardCompiles {
  public:
-  // `tangents`: how many of the graph's last inputs are tangents.
-  BackwardCompiles(std::unique_ptr<graph::Graph> graph, size_t tangents, const Options& options, Traced facts);
+  // `graph`: of the segment, for `tangents` dense tangents.
+  BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment,
+                   size_t tangents, const Options& options, Traced facts);
 
   // Waits for the compile as long as the options allow, and starts it if it is the first for these states. nullptr: the
   // compile goes on in the background, or has failed. With Options::strict it throws what the compile threw.
@@ -45,9 +48,8 @@ class BackwardCompiles {
   using States = std::vector<TangentState>;
   Variant& start(const States& states, std::unique_ptr<graph::Graph> graph);
 
-  std::unique_ptr<graph::Graph> graph_for(const States& states) const;
-
-  const std::string text_;  // of the graph: it takes little memory, and compiles of further variants are rare
+  const std::shared_ptr<HalfSegments> half_;
+  const int segment_;
   const Options options_;
   const Traced facts_;
   mutable std::mutex mutex_;
@@ -61,8 +63,14 @@ struct Training {
   std::vector<std::shared_ptr<BackwardCompiles>> backward;
 };
 
-// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph.
+// The sizes of buckets, in bytes, in which gradients are sent to other processes.
+struct Buckets {
+  int64_t first = 0, other = 0;  // 0: there are none
+};
+
+// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph. With buckets, each
+// backward half is divided into segments that give as many gradients.
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts);
+                        const Traced& facts, Buckets buckets = {});
 
 }  // namespace vesta::pipeline

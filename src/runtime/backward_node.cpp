@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/check.h"
 
@@ -17,14 +18,53 @@ namespace vesta::runtime {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-BackwardNode::BackwardNode(std::shared_ptr<const Differentiable> program, size_t part)
-    : program_(std::move(program)), part_(part) {}
+// A pass through the segments of a part. It travels with a tensor without elements, the gradient that each of their
+// nodes gives to the next one: so it lives as long as the pass, and every pass has its own.
+struct BackwardPass final : c10::BackendMeta {
+  std::vector<TangentState> states;
+  std::vector<at::Tensor> inputs;                   // of a part with one segment
+  std::unordered_map<uint32_t, at::Tensor> values;  // of one with several, by SegmentWires
+  std::vector<int64_t> sizes;
+  bool creates_graph = false;
+  variable_list gradients;           // if the pass creates a graph that has derivatives: all of the part
+  torch::autograd::edge_list edges;  // if it creates one that has none: of the tangents
+};
 
-void BackwardNode::connect_inputs(const CallInputs& in) {
+namespace {
+
+at::Tensor carrier(const at::Device& device, c10::intrusive_ptr<BackwardPass> pass = {}) {
+  at::Tensor t = at::empty({0}, at::TensorOptions().dtype(at::kFloat).device(device));
+  if (pass) t.unsafeGetTensorImpl()->set_backend_meta(std::move(pass));
+  return t;
+}
+
+c10::intrusive_ptr<BackwardPass> pass_of(const variable_list& given) {
+  if (given.empty() || !given[0].defined()) return {};
+  const auto meta = given[0].unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr();
+  VESTA_CHECK(dynamic_cast<BackwardPass*>(meta.get()), "a segment of a backward pass has lost its values");
+  return c10::static_intrusive_pointer_cast<BackwardPass>(meta);
+}
+
+}  // namespace
+
+BackwardNode::BackwardNode(std::shared_ptr<const Differentiable> program, size_t part, size_t segment)
+    : program_(std::move(program)), part_(part), segment_(segment) {}
+
+void BackwardNode::connect_inputs(const CallInputs& in, const NodePointer& next) {
+  const auto edge = [&](int i) {
+    return torch::autograd::impl::gradient_edge(in.tensor(static_cast<size_t>(part().inputs[static_cast<size_t>(i)])));
+  };
   torch::autograd::edge_list edges;
-  edges.reserve(part().inputs.size());
-  for (const int i : part().inputs)
-    edges.push_back(torch::autograd::impl::gradient_edge(in.tensor(static_cast<size_t>(i))));
+  if (!part().segments.empty())
+    for (const int i : part().segments[segment_].gradients) edges.push_back(edge(i));
+  if (segment_ > 0) {
+    // Where there is a GPU, the engine runs the node on its thread and stream.
+    at::Device device = at::kCPU;
+    for (const int i : part().inputs)
+      if (const at::Device d = in.tensor(static_cast<size_t>(i)).device(); !d.is_cpu()) device = d;
+    add_input_metadata(carrier(device));
+  }
+  if (next) edges.emplace_back(next, 0);
   set_next_edges(std::move(edges));
 }
 
@@ -111,19 +151,59 @@ at::Tensor BackwardNode::as_result(const at::Tensor& tangent, size_t i, TangentS
   return at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }
 
-variable_list BackwardNode::apply(variable_list&& tangents) {
-  if (part().gradients.empty()) return {};
+variable_list BackwardNode::apply(variable_list&& given) {
+  if (part().segments.empty()) return {};
   const std::lock_guard lock(mutex_);
-  if (!c10::GradMode::is_enabled()) return run(std::move(tangents));
-  if (program_->again) return differentiably(tangents);
-  // The gradients are right, and only a derivative of them is refused.
-  torch::autograd::edge_list edges = torch::autograd::collect_next_edges(tangents);
+  const c10::intrusive_ptr<BackwardPass> pass = segment_ == 0 ? begin(std::move(given)) : pass_of(given);
+  if (!pass) return variable_list(num_outputs());
+  given.clear();
+  variable_list out = gradients_of(*pass);
+  if (segment_ + 1 < part().segments.size())
+    out.push_back(carrier(next_edge(num_outputs() - 1).function->input_metadata(0).device(), pass));
+  return out;
+}
+
+c10::intrusive_ptr<BackwardPass> BackwardNode::begin(variable_list&& tangents) {
+  auto pass = c10::make_intrusive<BackwardPass>();
+  pass->creates_graph = c10::GradMode::is_enabled();
+  if (pass->creates_graph && program_->again) {
+    pass->gradients = differentiably(tangents);
+    return pass;
+  }
+  if (pass->creates_graph) pass->edges = torch::autograd::collect_next_edges(tangents);
   const at::AutoGradMode off(false);
-  variable_list out = run(std::move(tangents));
+  const BackwardPart& p = part();
+  std::vector<at::Tensor> inputs = take_saved();
+  pass->states.assign(p.results.size(), TangentState::Undefined);
+  for (size_t i = 0; i < pass->states.size(); ++i)
+    if (at::Tensor t = as_result(i < tangents.size() ? tangents[i] : at::Tensor(), i, pass->states[i]); t.defined())
+      inputs.push_back(std::move(t));
+  tangents.clear();
+  pass->sizes = sizes_;
+  if (p.segments.size() == 1) {
+    pass->inputs = std::move(inputs);
+    return pass;
+  }
+  const auto wires = p.segments[0].wires(pass->states);
+  for (size_t i = 0; i < inputs.size(); ++i) pass->values.emplace(wires->inputs[i], std::move(inputs[i]));
+  return pass;
+}
+
+// Those of this segment.
+variable_list BackwardNode::gradients_of(BackwardPass& pass) const {
+  variable_list out;
+  if (!pass.gradients.empty()) {
+    for (const int i : part().segments[segment_].gradients) out.push_back(pass.gradients[static_cast<size_t>(i)]);
+    return out;
+  }
+  const at::AutoGradMode off(false);
+  out = run(pass);
+  if (!pass.creates_graph) return out;
+  // The gradients are right, and only a derivative of them is refused.
   const NodePointer refused = make_autograd_node<torch::autograd::Error>(
       "double backward through a compiled program that draws random numbers, writes its inputs, or writes to a tensor "
       "where autograd does not see it, is not implemented",
-      std::move(edges));
+      torch::autograd::edge_list(pass.edges));
   for (at::Tensor& t : out)
     if (t.defined()) torch::autograd::set_history(t = t.detach(), refused);
   return out;
@@ -136,45 +216,62 @@ static at::Tensor copy_of(const at::Tensor& t) {
   return at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
 }
 
-variable_list BackwardNode::run(variable_list&& tangents) {
-  const BackwardPart& p = part();
-  std::vector<at::Tensor> inputs = take_saved();
-  std::vector<TangentState> states(p.results.size(), TangentState::Undefined);
-  for (size_t i = 0; i < states.size(); ++i)
-    if (at::Tensor t = as_result(i < tangents.size() ? tangents[i] : at::Tensor(), i, states[i]); t.defined())
-      inputs.push_back(std::move(t));
-  tangents.clear();
+std::vector<c10::IValue> BackwardNode::run_program(const BackwardPass& pass, std::vector<at::Tensor> inputs) const {
+  const BackwardSegment& segment = part().segments[segment_];
   std::vector<c10::IValue> results;
-  if (const std::shared_ptr<const Executable> program = p.program(states)) {
-    CallInputs in{inputs, {}, sizes_};
-    std::string why;
+  if (const std::shared_ptr<const Executable> program = segment.program(pass.states)) {
+    CallInputs in{inputs, {}, pass.sizes};
     Addresses addresses;
+    std::string why;
     bool accepted = program->accepts(in, nullptr, &addresses);
-    if (!accepted) {  // a tangent begins at an address that a GPU does not read 16 bytes from
-      for (size_t i = saved_.size(); i < inputs.size(); ++i) inputs[i] = copy_of(inputs[i]);
+    if (!accepted) {
+      // A tangent begins at an address that a GPU does not read 16 bytes from, or the segment before ran as calls of
+      // its operators, whose results may have other strides.
+      for (at::Tensor& t : inputs) t = copy_of(t);
       addresses.clear();
       accepted = program->accepts(in, &why, &addresses);
     }
-    VESTA_CHECK(accepted, "the backward half does not take its own inputs: {}", why);
-    in.addresses = {addresses.data(), addresses.size()};
-    program->run(in, results, inputs);
-  } else {
-    for (at::Tensor& t : p.by_operators(states, inputs, sizes_))
-      results.push_back(t.defined() ? c10::IValue(std::move(t)) : c10::IValue());
+    VESTA_CHECK(accepted || part().segments.size() > 1, "the backward half does not take its own inputs: {}", why);
+    if (accepted) {
+      in.addresses = {addresses.data(), addresses.size()};
+      program->run(in, results, inputs);
+      return results;
+    }
   }
+  for (at::Tensor& t : segment.by_operators(pass.states, inputs, pass.sizes))
+    results.push_back(t.defined() ? c10::IValue(std::move(t)) : c10::IValue());
+  return results;
+}
+
+// AccumulateGrad keeps a tensor that nobody else has: so the pass holds no gradient any longer than it must.
+variable_list BackwardNode::run(BackwardPass& pass) const {
+  const BackwardPart& p = part();
+  const BackwardSegment& segment = p.segments[segment_];
   variable_list out;
-  out.reserve(p.gradients.size());
-  std::vector<int> left(results.size(), 0);
-  for (const int g : p.gradients) ++left[static_cast<size_t>(g)];
-  for (const int g : p.gradients) {
-    c10::IValue& v = results[static_cast<size_t>(g)];
-    if (!v.isTensor())
-      out.emplace_back();
-    else if (--left[static_cast<size_t>(g)] == 0)  // AccumulateGrad keeps a tensor that nobody else has
-      out.push_back(std::move(v).toTensor());
-    else
-      out.push_back(v.toTensor());
+  out.reserve(segment.gradients.size() + 1);
+  if (p.segments.size() == 1) {
+    std::vector<c10::IValue> results = run_program(pass, std::move(pass.inputs));
+    for (const int g : p.gradients) {
+      const c10::IValue& v = results[static_cast<size_t>(g)];
+      out.push_back(v.isTensor() ? v.toTensor() : at::Tensor());
+    }
+    return out;
   }
+  const std::shared_ptr<const SegmentWires> wires = segment.wires(pass.states);
+  const auto waits = [&](uint32_t id) { return std::ranges::binary_search(wires->waiting, id); };
+  std::vector<at::Tensor> inputs;
+  for (const uint32_t id : wires->reads) {
+    at::Tensor& value = pass.values.at(id);
+    inputs.push_back(waits(id) ? value : std::move(value));
+  }
+  std::vector<c10::IValue> results = run_program(pass, std::move(inputs));
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].isTensor()) pass.values[wires->gives[i]] = std::move(results[i]).toTensor();
+  for (const int i : segment.gradients) {
+    const int64_t id = wires->outputs[static_cast<size_t>(p.gradients[static_cast<size_t>(i)])];
+    out.push_back(id < 0 ? at::Tensor() : pass.values.at(static_cast<uint32_t>(id)));
+  }
+  std::erase_if(pass.values, [&](const auto& value) { return !waits(value.first); });
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The node of a compiled program in autograd's graph.
+// The nodes of a compiled program in autograd's graph.
 #pragma once
 
 #include <ATen/core/DimVector.h>
@@ -15,13 +15,18 @@ namespace vesta::runtime {
 
 // Saves tensors as nodes of PyTorch do: versions are checked, the caller's hooks on saved tensors are called, and the
 // first backward pass frees them unless it retains the graph.
+struct BackwardPass;
+
+// A part of the backward pass, or a segment of it. The node of the first segment gets the tangents and saves tensors;
+// its last edge leads to the node of the next segment, and brings the values that are still to be read.
 class BackwardNode final : public torch::autograd::Node {
  public:
-  // `part`: an index of program->parts.
-  BackwardNode(std::shared_ptr<const Differentiable> program, size_t part);
+  // `part`: an index of program->parts. `segment`: of its segments.
+  BackwardNode(std::shared_ptr<const Differentiable> program, size_t part, size_t segment);
 
-  // Takes the histories of the inputs, before the run writes to any.
-  void connect_inputs(const CallInputs& in);
+  // Takes the histories of the inputs, before the run writes to any. `next`: the node of the next segment, if any.
+  void connect_inputs(const CallInputs& in, const NodePointer& next);
+  // ---- of the first segment
   // Makes the histories of the results and of written inputs, before views of them are made. `outputs`: of the forward
   // half.
   void connect_results(const CallInputs& in, std::span<const c10::IValue> outputs);
@@ -38,11 +43,14 @@ class BackwardNode final : public torch::autograd::Node {
   const BackwardPart& part() const { return program_->parts[part_]; }
   std::vector<at::Tensor> take_saved();
   at::Tensor as_result(const at::Tensor& tangent, size_t i, TangentState& state) const;
-  torch::autograd::variable_list run(torch::autograd::variable_list&& tangents);
+  c10::intrusive_ptr<BackwardPass> begin(torch::autograd::variable_list&& tangents);
+  torch::autograd::variable_list gradients_of(BackwardPass& pass) const;
+  torch::autograd::variable_list run(BackwardPass& pass) const;
+  std::vector<c10::IValue> run_program(const BackwardPass& pass, std::vector<at::Tensor> inputs) const;
   torch::autograd::variable_list differentiably(const torch::autograd::variable_list& tangents);
 
   std::shared_ptr<const Differentiable> program_;
-  const size_t part_;
+  const size_t part_, segment_;
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<int64_t> sizes_;
   std::vector<at::DimVector> strides_;  // by result

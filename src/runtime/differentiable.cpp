@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <algorithm>
+
 #include "base/fault.h"
 #include "runtime/backward_node.h"
 
@@ -41,10 +43,14 @@ void run(const std::shared_ptr<const Differentiable>& program, const CallInputs&
   std::vector<NodePointer> nodes;
   std::vector<BackwardNode*> made;
   for (size_t i = 0; i < program->parts.size(); ++i) {
-    auto node = make_autograd_node<BackwardNode>(program, i);
-    node->connect_inputs(in);
-    made.push_back(node.get());
-    nodes.emplace_back(std::move(node));
+    NodePointer next;
+    for (size_t s = std::max<size_t>(program->parts[i].segments.size(), 1); s-- > 0;) {
+      auto node = make_autograd_node<BackwardNode>(program, i, s);
+      node->connect_inputs(in, next);
+      if (s == 0) made.push_back(node.get());
+      next = std::move(node);
+    }
+    nodes.push_back(std::move(next));
   }
   program->forward->run(in, all, {}, [&](std::span<const c10::IValue> fresh) {
     for (BackwardNode* n : made) n->connect_results(in, fresh);

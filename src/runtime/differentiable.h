@@ -16,18 +16,34 @@
 
 namespace vesta::runtime {
 
-// One part of the backward pass. Indices are those of the halves (graph/joint.h).
-struct BackwardPart {
-  std::vector<int> saved, results, inputs, gradients;
+// Which values a segment of a part reads and gives, by their numbers in the part.
+struct SegmentWires {
+  std::vector<uint32_t> inputs;  // of the part: the saved tensors, then the tangents that are defined
+  std::vector<int64_t> outputs;  // of the part; negative: undefined
+  std::vector<uint32_t> reads, gives;
+  std::vector<uint32_t> waiting;  // what later segments read, or give as outputs of the part; ascending
+};
+
+// Segments run one after another, each as a node of autograd's graph (graph/segments.h).
+struct BackwardSegment {
+  using States = std::span<const TangentState>;
+  std::vector<int> gradients;  // positions in BackwardPart::gradients
   // The program for tangents in these states; the first call for other states than Dense compiles it. Outputs are None
   // where a gradient is undefined. nullptr: the compile takes longer than the options allow, or has failed.
   // Thread-safe.
-  std::function<std::shared_ptr<const Executable>(std::span<const TangentState>)> program;
+  std::function<std::shared_ptr<const Executable>(States)> program;
   // The same for one call, by calls of the operators: the results for the inputs of the program. Throws what an
   // operator throws.
-  std::function<std::vector<at::Tensor>(std::span<const TangentState>, std::span<const at::Tensor> inputs,
-                                        std::span<const int64_t> sizes)>
+  std::function<std::vector<at::Tensor>(States, std::span<const at::Tensor> inputs, std::span<const int64_t> sizes)>
       by_operators;
+  // If the part has several segments; else the program takes the inputs of the part, and gives its outputs.
+  std::function<std::shared_ptr<const SegmentWires>(States)> wires;
+};
+
+// One part of the backward pass. Indices are those of the halves (graph/joint.h).
+struct BackwardPart {
+  std::vector<int> saved, results, inputs, gradients;
+  std::vector<BackwardSegment> segments;  // none: it gives no gradient
 };
 
 struct Differentiable {

@@ -174,9 +174,9 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const JointInput& input) { return input.fake.is_same(t); });
   };
   const auto start = [&](const at::Tensor& t) {
-    if (!t.requires_grad()) return;
-    if (!torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t))
-      VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
+    if (!t.requires_grad() || is_released(t, released_.nodes)) return;
+    if (!torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t) || t.retains_grad())
+      refuse_hook(t.grad_fn().get());
     if (!t.is_leaf()) return follow(t.grad_fn());
     if (traced(t) && !is_fake(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
   };
@@ -195,7 +195,7 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
   while (!open.empty()) {
     const auto node = std::move(open.back());
     open.pop_back();
-    if (has_hooks(*node)) VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
+    if (has_hooks(*node)) refuse_hook(node.get());
     // A walk runs the function's own backward, which for one in C++ is all that it does.
     const bool in_python = has_name(*node, "6PyNode");
     if ((in_python || has_name(*node, "7CppNode")) && !known_functions_.contains(number_of(*node))) {
@@ -228,12 +228,24 @@ const TracedFunction* Gradients::function_of(const torch::autograd::Node& node) 
   return it == functions_.end() ? nullptr : &it->second;
 }
 
-InnerGradients Gradients::run_backward(const InnerBackward& call) {
+void Gradients::add_hook(const at::Tensor& tensor) {
+  hooked_.emplace_back(torch::autograd::impl::gradient_edge(tensor).function, recorder_.place ? recorder_.place() : -1);
+}
+
+void Gradients::refuse_hook(const torch::autograd::Node* node) const {
+  // In-place operators move some hooks to another node.
+  auto it = std::ranges::find(hooked_, node, [](const auto& h) { return h.first.get(); });
+  if (it == hooked_.end()) it = hooked_.begin();
+  if (it == hooked_.end()) VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
+  throw GradientNotTraced("a tensor with a hook", "autograd calls the hook after the compiled function", it->second);
+}
+
+std::vector<at::Tensor> Gradients::run_backward(const InnerBackward& call, PassEvents& events) {
   const at::AutoGradMode mode(call.creates_graph);
   const auto source = c10::make_scope_exit([&, was = recorder_.source] { recorder_.source = was; });
   const auto below = c10::make_scope_exit(
       [&, was = std::exchange(below_autograd_, below_autograd_ || !call.creates_graph)] { below_autograd_ = was; });
-  return trace::run_backward(recorder_, call, inputs_, released_);
+  return trace::run_backward(recorder_, call, inputs_, released_, events);
 }
 
 graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {

@@ -12,6 +12,7 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "graph/joint.h"
@@ -37,8 +38,23 @@ class Gradients {
   void add_function(const std::vector<at::Tensor>& results, bool fills_zeros);
   // nullptr: the node is none of such a function.
   const TracedFunction* function_of(const torch::autograd::Node& node) const;
-  // Records a backward pass that the program runs. Throws Unsupported or what eager throws.
-  InnerGradients run_backward(const InnerBackward& call);
+  // Records a backward pass that the program runs. Throws Unsupported, what eager throws, or what an event throws.
+  std::vector<at::Tensor> run_backward(const InnerBackward& call, PassEvents& events);
+  // While it lives, operators reach the trace through autograd, as those of the program do.
+  class AboveAutograd {
+   public:
+    explicit AboveAutograd(bool& below) : below_(below), was_(std::exchange(below, false)) {}
+    ~AboveAutograd() { below_ = was_; }
+    AboveAutograd& operator=(AboveAutograd&&) = delete;  // neither copied nor moved
+
+   private:
+    bool& below_;
+    const bool was_;
+  };
+  AboveAutograd above_autograd() { return AboveAutograd(below_autograd_); }
+  // The program puts a hook on a tensor that it made, or lets it keep its gradient. Passes of the program itself run
+  // it. Where a later pass would, the trace ends before this place.
+  void add_hook(const at::Tensor& tensor);
   // Appends the backward pass to the graph, whose outputs are known. Throws GradientNotTraced, or Unsupported where the
   // compiled program would not do all that eager's autograd does.
   graph::Joint add_backward(const std::vector<c10::IValue>& results);
@@ -58,6 +74,7 @@ class Gradients {
   void run_differentiably(const Operator& op, torch::jit::Stack& stack);
   void refuse_written_views() const;
   bool check_history(const std::vector<c10::IValue>& results) const;
+  [[noreturn]] void refuse_hook(const torch::autograd::Node* node) const;
 
   Recorder& recorder_;
   std::vector<JointInput> inputs_;
@@ -66,6 +83,8 @@ class Gradients {
   std::vector<Recorded> recorded_;
   ReleasedNodes released_;
   std::unordered_map<const torch::autograd::Node*, TracedFunction> functions_;
+  // Of tensors with hooks: the node at which their gradients arrive, and TraceOptions::place.
+  std::vector<std::pair<NodePointer, int>> hooked_;
   const Operator* outermost_ = nullptr;  // of the operators at work
   int depth_ = 0;                        // of operators at work
   bool below_autograd_ = false;

@@ -20,8 +20,8 @@ using torch::autograd::variable_list;
 
 class InnerPass {
  public:
-  InnerPass(Recorder& r, const InnerBackward& call, const std::vector<JointInput>& inputs)
-      : recorder_(r), call_(call), inputs_(inputs) {
+  InnerPass(Recorder& r, const InnerBackward& call, const std::vector<JointInput>& inputs, PassEvents& events)
+      : recorder_(r), call_(call), inputs_(inputs), events_(events) {
     // One graph would keep what the region is to compute again.
     if (!r.checkpoints.regions().empty()) VESTA_UNSUPPORTED("a backward pass goes through a checkpoint region");
     for (const JointInput& in : inputs)
@@ -40,40 +40,27 @@ class InnerPass {
       wanted_.push_back(edge);
     }
     for_each_node(starts_, {}, [&](const NodePointer& n) { look_at(n); });
+    needed_ = needed_nodes();
   }
 
-  InnerGradients run(ReleasedNodes& released) {
+  std::vector<at::Tensor> run(ReleasedNodes& released) {
     NodeWalk walk(recorder_, ends_);
     for (size_t i = 0; i < roots_.size(); ++i) walk.add(roots_[i], fake(call_.tangents[i]));
-    std::map<std::pair<const Node*, uint32_t>, at::Tensor> passed;  // through inputs that are no leaves
-    const Ends needed = needed_nodes();
-    std::vector<NodePointer> ran;
-    walk.run(starts_, [&](const NodePointer& n, const variable_list& given) {
-      for (const Edge& e : wanted_)
-        if (e.function == n && e.input_nr < given.size()) passed[{n.get(), e.input_nr}] = given[e.input_nr];
-      if (!wanted_.empty() && !needed.contains(n.get())) return false;
-      ran.push_back(n);
-      return true;
-    });
-    InnerGradients out;
-    if (wanted_.empty()) {
-      for (const JointInput& in : inputs_)
-        if (in.history.is_valid()) keep(walk.arrived(in.history), in.history.function.get(), out);
-      for (const auto& [node, leaf] : leaves_) keep(walk.arrived({node, 0}), node.get(), out);
-    }
-    for (const Edge& e : wanted_) {
-      const auto it = passed.find({e.function.get(), e.input_nr});
-      const at::Tensor gradient = it != passed.end() ? it->second : walk.arrived(e);
-      if (call_.accumulates)
-        keep(gradient, e.function.get(), out);
-      else
-        out.captured.push_back(gradient);
+    walk.run(
+        starts_, [&](const NodePointer& n, variable_list& given) { return arrive(n, given); },
+        [&](const NodePointer& n, at::Tensor gradient) { arrive_at_end(n, std::move(gradient)); });
+    std::vector<at::Tensor> captured;
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+      const Edge& e = wanted_[i];
+      const auto it = passed_.find({e.function.get(), e.input_nr});
+      const at::Tensor gradient = it != passed_.end() ? it->second : at::Tensor();
+      if (!call_.accumulates) captured.push_back(gradient);
       TORCH_CHECK(call_.allows_unused || gradient.defined(),
                   "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
                   "if this is the desired behavior.");
     }
-    if (!call_.keeps_graph) release(ran, released);
-    return out;
+    if (!call_.keeps_graph) release(released);
+    return captured;
   }
 
  private:
@@ -90,9 +77,8 @@ class InnerPass {
 
   // What a trace cannot repeat is refused before anything is recorded.
   void look_at(const NodePointer& node) {
-    const bool hooks = !node->pre_hooks().empty() || !node->post_hooks().empty() || !node->tensor_pre_hooks().empty() ||
-                       !node->retains_grad_hooks().empty();
-    if (hooks) VESTA_UNSUPPORTED("a hook on a tensor of a backward pass inside the program");
+    if (!node->pre_hooks().empty() || !node->post_hooks().empty())
+      VESTA_UNSUPPORTED("a hook on a node of a backward pass inside the program");
     if (call_.creates_graph && recorder_.gradients->function_of(*node))
       VESTA_UNSUPPORTED("a gradient of a gradient of a custom autograd.Function");
     const auto* const leaf = dynamic_cast<const AccumulateGrad*>(node.get());
@@ -100,6 +86,57 @@ class InnerPass {
     if (!traced(leaf->variable)) VESTA_UNSUPPORTED("a backward pass reaches a leaf that the program has not used");
     ends_.insert(node.get());
     leaves_.emplace_back(node, leaf->variable);
+  }
+
+  bool is_wanted(const Node* n) const {
+    return std::ranges::any_of(wanted_, [&](const Edge& e) { return e.function.get() == n; });
+  }
+
+  // Gradients have arrived at a node. The order is that of Engine::evaluate_function: what is asked for is taken before
+  // the hooks run if the node runs, too. False: it does not run.
+  bool arrive(const NodePointer& n, variable_list& given) {
+    const bool runs = wanted_.empty() || needed_.contains(n.get());
+    if (runs) take(n.get(), given);
+    if (runs || is_wanted(n.get())) run_hooks(*n, given);
+    if (!runs) take(n.get(), given);
+    if (runs) ran_.push_back(n);
+    return runs;
+  }
+
+  void take(const Node* n, const variable_list& given) {
+    for (const Edge& e : wanted_)
+      if (e.function.get() == n && e.input_nr < given.size()) passed_[{n, e.input_nr}] = given[e.input_nr];
+  }
+
+  void run_hooks(Node& n, variable_list& given) {
+    if (n.tensor_pre_hooks().empty() && n.retains_grad_hooks().empty()) return;
+    const Program program(*this);
+    for (const auto& hook : n.tensor_pre_hooks()) events_.run_hook(*hook, given);
+    for (const auto& [i, hook] : n.retains_grad_hooks()) given = (*hook)(given);
+  }
+
+  // The gradient of an input, or of a leaf that the program has made, is whole.
+  void arrive_at_end(const NodePointer& n, at::Tensor gradient) {
+    if (!wanted_.empty() && !is_wanted(n.get())) return;
+    const auto in = std::ranges::find(inputs_, n.get(), [](const JointInput& x) { return x.history.function.get(); });
+    const bool is_input = in != inputs_.end();
+    if (is_input && !in->real.is_leaf()) {
+      if (call_.accumulates && gradient.defined())
+        VESTA_UNSUPPORTED("a backward pass inside the program goes through an input");
+      passed_[{n.get(), 0}] = gradient;
+      return;
+    }
+    at::Tensor leaf;
+    if (is_input)
+      leaf = in->real;
+    else
+      for (const auto& [node, made] : leaves_)
+        if (node == n) leaf = made;
+    const Program program(*this);
+    gradient = events_.hooked(leaf, gradient);
+    passed_[{n.get(), 0}] = gradient;
+    if (call_.accumulates && gradient.defined())
+      events_.accumulate(leaf, copy_of(gradient, is_input ? in->fake : leaf));
   }
 
   // Nodes on a way from the results to a tensor whose gradient is wanted.
@@ -123,18 +160,21 @@ class InnerPass {
     return out;
   }
 
-  void keep(const at::Tensor& gradient, const Node* end, InnerGradients& out) const {
-    if (!gradient.defined()) return;
-    const auto in = std::ranges::find(inputs_, end, [](const JointInput& x) { return x.history.function.get(); });
-    if (in == inputs_.end()) {
-      const auto made = std::ranges::find(leaves_, end, [](const auto& leaf) { return leaf.first.get(); });
-      out.leaves.push_back({made->second, copy_of(gradient, made->second)});
-      return;
+  // While it lives, operators reach the trace as those of the program do.
+  class Program {
+   public:
+    explicit Program(InnerPass& pass)
+        : above_(pass.recorder_.gradients->above_autograd()), source_(pass.recorder_.source), was_(source_) {
+      source_.clear();
     }
-    if (!in->real.is_leaf()) VESTA_UNSUPPORTED("a backward pass inside the program goes through an input");
-    if (has_gradient_hooks(in->real)) VESTA_UNSUPPORTED("a hook on the gradient of a leaf");
-    out.leaves.push_back({in->real, copy_of(gradient, in->fake)});
-  }
+    ~Program() { source_ = was_; }
+    Program& operator=(Program&&) = delete;  // neither copied nor moved
+
+   private:
+    Gradients::AboveAutograd above_;
+    std::string& source_;
+    std::string was_;
+  };
 
   // As AccumulateGrad keeps it: with a history only if the pass creates a graph.
   at::Tensor copy_of(const at::Tensor& gradient, const at::Tensor& leaf) const {
@@ -142,8 +182,8 @@ class InnerPass {
     return recorder_.fresh(in_layout_of_leaf(recorder_, gradient, leaf));
   }
 
-  void release(const std::vector<NodePointer>& ran, ReleasedNodes& released) const {
-    for (const NodePointer& n : ran) {
+  void release(ReleasedNodes& released) const {
+    for (const NodePointer& n : ran_) {
       n->release_variables();
       if (!saves_nothing(*n) && released.nodes.insert(n.get()).second) released.kept.push_back(n);
     }
@@ -152,24 +192,26 @@ class InnerPass {
   Recorder& recorder_;
   const InnerBackward& call_;
   const std::vector<JointInput>& inputs_;
-  Ends ends_;
+  PassEvents& events_;
+  Ends ends_, needed_;
   std::vector<std::pair<NodePointer, at::Tensor>> leaves_;  // that the program has made
-  std::vector<NodePointer> starts_;
+  std::vector<NodePointer> starts_, ran_;
   std::vector<Edge> roots_, wanted_;
+  std::map<std::pair<const Node*, uint32_t>, at::Tensor> passed_;  // the gradients of `wanted_`
 };
 
 }  // namespace
 
-InnerGradients run_backward(Recorder& r, const InnerBackward& call, const std::vector<JointInput>& inputs,
-                            ReleasedNodes& released) {
-  return InnerPass(r, call, inputs).run(released);
+std::vector<at::Tensor> run_backward(Recorder& r, const InnerBackward& call, const std::vector<JointInput>& inputs,
+                                     ReleasedNodes& released, PassEvents& events) {
+  return InnerPass(r, call, inputs, events).run(released);
 }
 
-InnerGradients run_backward(const InnerBackward& call) {
+std::vector<at::Tensor> run_backward(const InnerBackward& call, PassEvents& events) {
   Recorder* const r = Recorder::current();
   VESTA_CHECK(r, "a backward pass is traced outside of a trace");
   if (!r->gradients) throw NeedsGradients("needs gradients: the program runs a backward pass");
-  return r->gradients->run_backward(call);
+  return r->gradients->run_backward(call, events);
 }
 
 bool is_released(const at::Tensor& t, const Ends& released) {
@@ -178,13 +220,6 @@ bool is_released(const at::Tensor& t, const Ends& released) {
   for_each_node({torch::autograd::impl::gradient_edge(t).function}, {},
                 [&](const NodePointer& n) { found |= released.contains(n.get()); });
   return found;
-}
-
-bool has_gradient_hooks(const at::Tensor& leaf) {
-  if (!leaf.requires_grad()) return false;
-  if (!torch::autograd::impl::hooks(leaf).empty() || torch::autograd::impl::post_acc_grad_hooks(leaf)) return true;
-  const auto node = torch::autograd::impl::try_get_grad_accumulator(leaf);
-  return node && (!node->pre_hooks().empty() || !node->post_hooks().empty() || !node->tensor_pre_hooks().empty());
 }
 
 }  // namespace vesta::trace

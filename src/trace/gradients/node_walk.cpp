@@ -80,7 +80,7 @@ variable_list NodeWalk::results_of(const NodePointer& node, variable_list given)
   }
 }
 
-void NodeWalk::run(const std::vector<NodePointer>& starts, const Before& before) {
+void NodeWalk::run(const std::vector<NodePointer>& starts, const Before& before, const AtEnd& at_end) {
   std::unordered_map<const Node*, int> waits;
   for_each_node(starts, ends_, [&](const NodePointer& n) {
     if (ends_.contains(n.get())) return;
@@ -95,7 +95,10 @@ void NodeWalk::run(const std::vector<NodePointer>& starts, const Before& before)
   while (!ready.empty()) {
     const NodePointer node = ready.top();
     ready.pop();
-    if (ends_.contains(node.get())) continue;
+    if (ends_.contains(node.get())) {
+      if (at_end) at_end(node, arrived({node, 0}));
+      continue;
+    }
     if (dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get())) continue;  // of a leaf of another program
     variable_list given = std::move(buffers_[node.get()]);
     given.resize(std::max<size_t>(given.size(), node->num_inputs()));

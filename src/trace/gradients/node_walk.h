@@ -46,10 +46,13 @@ class NodeWalk {
 
   // Adds a gradient to those that have arrived at an edge. An undefined one counts as none.
   void add(const torch::autograd::Edge& to, at::Tensor gradient);
-  // Asked before a node runs, with what has arrived at it. False: it does not run.
-  using Before = std::function<bool(const NodePointer&, const torch::autograd::variable_list&)>;
-  // Runs the nodes that are reached from `starts`, each once all of its gradients have arrived. Throws FormulaFailed.
-  void run(const std::vector<NodePointer>& starts, const Before& before = {});
+  // Asked before a node runs, with what has arrived at it, which it may replace. False: it does not run.
+  using Before = std::function<bool(const NodePointer&, torch::autograd::variable_list&)>;
+  // Told of an end when all of its gradients have arrived; undefined: none.
+  using AtEnd = std::function<void(const NodePointer&, at::Tensor)>;
+  // Runs the nodes that are reached from `starts`, each once all of its gradients have arrived. Throws FormulaFailed,
+  // and what the functions throw.
+  void run(const std::vector<NodePointer>& starts, const Before& before = {}, const AtEnd& at_end = {});
   // What has arrived at an end; undefined: nothing.
   at::Tensor arrived(const torch::autograd::Edge& at) const;
 

@@ -3,6 +3,7 @@
 #include "capture/python/epilogue/describe_kinds.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
+#include "capture/python/tensors/inner_backward.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
@@ -101,6 +102,12 @@ int Describer::tensor_or_number(PyObject* x) {
     outputs.push_back(x);
     alive.push_back(Object::share(x));
     const int output = add({Make::Output, static_cast<int>(outputs.size()) - 1, nullptr, {}});
+    if (is_tensor(x) && retains_gradient(x)) {
+      alive.push_back(Object::take(PyObject_GetAttr(x, "grad"_name)));
+      const int gradient = value(alive.back().get());
+      if (gradient < 0) return -1;
+      epilogue.effects.push_back({Write::RetainedGradient, output, -1, gradient});
+    }
     return is_tensor(x) && !is_base_tensor(x) ? describe_subclass(*this, x, output) : output;
   }
   if (is_symbolic_bool(x)) {

@@ -47,10 +47,11 @@ enum class Write : uint8_t {
   ListAppend,  // parts
   ListAssign,
   SetAssign,
-  Cell,      // value may be Null
-  Member,    // `offset` bytes into the target
-  Gradient,  // target.grad = value
-  Call,      // target(*value, **key), for what the call counts; its result is known
+  Cell,              // value may be Null
+  Member,            // `offset` bytes into the target
+  Gradient,          // target.grad = value
+  RetainedGradient,  // the same, of a target that is no leaf and retains its gradient from now on
+  Call,              // target(*value, **key), for what the call counts; its result is known
 };
 
 struct SideEffect {

@@ -130,6 +130,9 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
     case Write::ListAssign: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
     case Write::SetAssign: return assign_set(target, items.get());
     case Write::Cell: return PyCell_Set(target, value) == 0;
+    case Write::RetainedGradient:
+      if (!Object::take(PyObject_CallMethodNoArgs(target, "retain_grad"_name))) return false;
+      [[fallthrough]];
     case Write::Gradient: return PyObject_SetAttr(target, "grad"_name, value) == 0;
     case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
     case Write::Member: {

@@ -47,6 +47,8 @@ Result require_grad(Trace& t, const Call& c);
 // backward_calls.cpp
 Result make_gradients(Trace& t, const Call& c);
 Result run_backward(Trace& t, const Call& c);
+Result register_hook(Trace& t, const Call& c);
+Result retain_gradient(Trace& t, const Call& c);
 // numpy_calls.cpp
 Result numpy_function(Trace& t, const Call& c);
 

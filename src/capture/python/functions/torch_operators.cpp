@@ -57,8 +57,9 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "TensorBase",
      "_backward_hooks _fix_weakref _make_subclass _make_wrapper_subclass _post_accumulate_grad_hooks "
      "_rev_view_func_unsafe _view_func _view_func_unsafe apply_ data_ptr map2_ map_ numpy pin_memory "
-     "resize_as_sparse_ retain_grad set_ tolist untyped_storage",
+     "resize_as_sparse_ set_ tolist untyped_storage",
      refused(kReadsMemory)},
+    {"torch._C", "TensorBase", "retain_grad", refused(kReadsMemory).handled_by(handlers::retain_gradient)},
     {"torch._C", "TensorBase", "const_data_ptr", refused(kReadsMemory), since_torch(13)},
     {"torch._C", "TensorBase",
      "_cdata _grad _grad_fn _python_dispatch _use_count _version grad is_inference is_pinned output_nr retains_grad "

@@ -10,12 +10,15 @@ namespace vesta::capture {
 namespace {
 
 // The getter of torch._C.TensorBase. An object of another class may have Python code there.
-PyObject* gradient_of(PyObject* tensor, PyObject* type) {
+PyObject* gradient_of(PyObject* tensor, PyObject* type, int part) {
   if (reinterpret_cast<PyObject*>(Py_TYPE(tensor)) != type) return nullptr;
-  PyObject* found = _PyType_Lookup(Py_TYPE(tensor), "grad"_name);
+  PyObject* const name = part == kHooks        ? "_backward_hooks"_name
+                         : part == kHooksAfter ? "_post_accumulate_grad_hooks"_name
+                                               : "grad"_name;
+  PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
   if (!found || Py_TYPE(found) != &PyGetSetDescr_Type) return nullptr;
-  const PyGetSetDef* grad = reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset;
-  const Object x = Object::take(grad->get(tensor, grad->closure));
+  const PyGetSetDef* getter = reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset;
+  const Object x = Object::take(getter->get(tensor, getter->closure));
   if (!x) PyErr_Clear();
   return x.get();  // the tensor holds it
 }
@@ -72,7 +75,7 @@ PyObject* read_source(const Source& s, const Roots& roots, PyObject* parent, PyO
                                                                   : "keywords";
       return attribute_of(parent, name).get();  // the parent holds it
     }
-    case SourceKind::Gradient: return gradient_of(parent, s.key);
+    case SourceKind::Gradient: return gradient_of(parent, s.key, s.index);
     case SourceKind::Referent: return PyWeakref_CheckRef(parent) ? PyWeakref_GetObject(parent) : nullptr;
     case SourceKind::Flag: {
       const Object x = Object::take(PyObject_CallNoArgs(parent));

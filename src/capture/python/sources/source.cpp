@@ -136,7 +136,7 @@ std::string SourceTable::make_text(int id, PyObject* code) const {
     case SourceKind::PartialFunction: return parent() + ".func";
     case SourceKind::PartialArguments: return parent() + ".args";
     case SourceKind::PartialKeywords: return parent() + ".keywords";
-    case SourceKind::Gradient: return parent() + ".grad";
+    case SourceKind::Gradient: return parent() + "." + kGradientNames[s.index];
     case SourceKind::Referent: return parent() + "()";
     case SourceKind::Flag: return parent() + "()";
     case SourceKind::ContextValue: return parent() + ".get()";

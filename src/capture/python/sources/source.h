@@ -33,13 +33,16 @@ enum class SourceKind : uint8_t {
   PartialFunction,  // func, args and keywords of a functools.partial
   PartialArguments,
   PartialKeywords,
-  Gradient,      // .grad of the parent, a leaf tensor of the class `key`, which is plain data
+  Gradient,      // of the parent, a leaf tensor of the class `key`, which is plain data: what kGradientNames[index] is
   Referent,      // of the parent, a weakref.ref; None if it is gone
   Flag,          // the result, True or False, of the parent, a C function without arguments
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context
   Cached,        // the result that the parent, made by functools.lru_cache, has for `key` (cached_result.h)
   Computed,      // the operation `index` on the numbers `parent` and `other`, if any (compute.h); `key`: its function
 };
+
+enum GradientPart : int { kGradient, kHooks, kHooksAfter };
+constexpr const char* kGradientNames[] = {"grad", "_backward_hooks", "_post_accumulate_grad_hooks"};
 
 struct Source {
   SourceKind kind;

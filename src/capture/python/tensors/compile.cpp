@@ -33,6 +33,19 @@ static void set_compiled(CompiledGraph& out, pipeline::Result result) {
   out.is_brief = !out.calls_aten && us < kBriefUs && out.executable->artifact().is_static;
 }
 
+// Those of the DistributedDataParallel in whose forward pass the thread is.
+static pipeline::Buckets buckets_in_use() {
+  constexpr int64_t kFirst = 1 << 20;  // torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
+  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn.parallel.distributed");
+  const Object cls = module ? Object::take(PyObject_GetAttrString(module, "DistributedDataParallel")) : Object();
+  const Object ddp = cls ? Object::take(PyObject_GetAttrString(cls.get(), "_active_ddp_module")) : Object();
+  const Object bytes =
+      ddp && ddp.get() != Py_None ? Object::take(PyObject_GetAttrString(ddp.get(), "bucket_bytes_cap")) : Object();
+  const int64_t n = bytes && PyLong_Check(bytes.get()) ? PyLong_AsLongLong(bytes.get()) : 0;
+  PyErr_Clear();
+  return n > 0 ? pipeline::Buckets{std::min(kFirst, n), n} : pipeline::Buckets{};
+}
+
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
   if (const std::shared_ptr<pipeline::Background> pending = graph.pending) {
     const py::gil_scoped_release release;
@@ -82,8 +95,9 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*main));
   if (traced.joint) {
     out.trains = true;
+    const pipeline::Buckets buckets = buckets_in_use();
     const py::gil_scoped_release release;
-    pipeline::Training training = pipeline::split_training(std::move(main), *traced.joint, options, facts);
+    pipeline::Training training = pipeline::split_training(std::move(main), *traced.joint, options, facts, buckets);
     out.training = std::move(training.program);
     out.backward = std::move(training.backward);
     main = std::move(training.forward);

@@ -3,11 +3,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/ones_like.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/python_cpp_function.h>
 #include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "base/check.h"
 #include "capture/python/tensors/guarded.h"
+#include "capture/python/tensors/leaf_hooks.h"
 #include "trace/gradients/inner_backward.h"
 
 namespace vesta::capture {
@@ -23,23 +26,91 @@ Object object_of(const at::Tensor& t) {
   return t.defined() ? Object::take(THPVariable_Wrap(t)) : Object::share(Py_None);
 }
 
+// The fake tensor of a tensor of the program.
+at::Tensor as_fake(const at::Tensor& t) {
+  if (trace::traced(t)) return t;
+  trace::Recorder* const r = trace::Recorder::current();
+  r->alias_of(t);
+  return r->fake_of(t);
+}
+
+class Events final : public trace::PassEvents {
+ public:
+  explicit Events(BackwardEvents& events) : events_(events) {}
+
+  void run_hook(const torch::autograd::FunctionPreHook& hook, torch::autograd::variable_list& gradients) override {
+    size_t index = 0;
+    PyObject* const functions = functions_of(hook, &index);
+    if (!functions || index >= gradients.size())
+      VESTA_UNSUPPORTED("a hook of C++ on a tensor of a backward pass inside the program");
+    gradients[index] = hooked(nullptr, functions, gradients[index]);
+  }
+
+  at::Tensor hooked(const at::Tensor& leaf, const at::Tensor& gradient) override {
+    const LeafHooks hooks = hooks_of(leaf);
+    if (hooks.others) VESTA_UNSUPPORTED("a hook of C++ on the gradient of a leaf, such as DistributedDataParallel's");
+    at::Tensor out = gradient;
+    const Object object = object_of(leaf);
+    for (PyObject* dict : hooks.before) out = hooked(trace::traced(leaf) ? nullptr : object.get(), dict, out);
+    return out;
+  }
+
+  void accumulate(const at::Tensor& leaf, const at::Tensor& gradient) override {
+    const LeafHooks hooks = hooks_of(leaf);
+    if (!events_.accumulate(object_of(leaf).get(), object_of(gradient).get(), hooks.after))
+      throw pybind11::error_already_set();
+  }
+
+ private:
+  at::Tensor hooked(PyObject* leaf, PyObject* dict, const at::Tensor& gradient) {
+    const Object out = Object::take(events_.hooked(leaf, dict, object_of(gradient).get()));
+    if (!out) throw pybind11::error_already_set();
+    return out.get() == Py_None ? at::Tensor() : as_fake(THPVariable_Unpack(out.get()));
+  }
+
+  BackwardEvents& events_;
+};
+
 }  // namespace
 
-std::optional<BackwardGradients> trace_backward(const BackwardCall& call) {
-  return guarded([&]() -> std::optional<BackwardGradients> {
-    const trace::InnerGradients found = trace::run_backward({.results = tensors_of(call.results),
-                                                             .tangents = tensors_of(call.tangents),
-                                                             .inputs = tensors_of(call.inputs),
-                                                             .accumulates = call.accumulates,
-                                                             .keeps_graph = call.keeps_graph,
-                                                             .creates_graph = call.creates_graph,
-                                                             .allows_unused = call.allows_unused});
-    BackwardGradients out;
-    for (const auto& [leaf, gradient] : found.leaves) out.leaves.push_back({object_of(leaf), object_of(gradient)});
-    for (const at::Tensor& t : found.captured) out.captured.push_back(object_of(t));
+std::optional<std::vector<Object>> trace_backward(const BackwardCall& call, BackwardEvents& events) {
+  return guarded([&]() -> std::optional<std::vector<Object>> {
+    Events adapted(events);
+    const std::vector<at::Tensor> found = trace::run_backward({.results = tensors_of(call.results),
+                                                               .tangents = tensors_of(call.tangents),
+                                                               .inputs = tensors_of(call.inputs),
+                                                               .accumulates = call.accumulates,
+                                                               .keeps_graph = call.keeps_graph,
+                                                               .creates_graph = call.creates_graph,
+                                                               .allows_unused = call.allows_unused},
+                                                              adapted);
+    std::vector<Object> out;
+    for (const at::Tensor& t : found) out.push_back(object_of(t));
     return out;
   });
 }
+
+bool may_replace_gradient(PyObject* gradient, PyObject* returned) {
+  const auto done = guarded([&]() -> std::optional<bool> {
+    if (!THPVariable_Check(gradient) || !THPVariable_Check(returned))
+      VESTA_UNSUPPORTED("a hook returns something else than a gradient");
+    torch::autograd::check_variable_result(THPVariable_Unpack(gradient), as_fake(THPVariable_Unpack(returned)), "hook");
+    return true;
+  });
+  return done.has_value();
+}
+
+bool note_hook(PyObject* tensor) {
+  const auto done = guarded([&]() -> std::optional<bool> {
+    trace::Recorder::current()->gradients->add_hook(THPVariable_Unpack(tensor));
+    return true;
+  });
+  return done.has_value();
+}
+
+bool keeps_gradient(PyObject* tensor) { return is_leaf(tensor) || retains_gradient(tensor); }
+bool is_leaf(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
+bool retains_gradient(PyObject* tensor) { return THPVariable_Unpack(tensor).retains_grad(); }
 
 std::optional<Object> tangent_for(PyObject* result, PyObject* given) {
   bool decided = true;
@@ -65,13 +136,8 @@ PyObject* fake_arguments(PyObject* const* arguments, Py_ssize_t n) {
     Object out = Object::take(PyTuple_New(n));
     for (Py_ssize_t i = 0; out && i < n; ++i) {
       PyObject* x = arguments[i];
-      if (!THPVariable_Check(x) || trace::traced(THPVariable_Unpack(x))) {
-        PyTuple_SET_ITEM(out.get(), i, Py_NewRef(x));
-        continue;
-      }
-      trace::Recorder* const r = trace::Recorder::current();
-      r->alias_of(THPVariable_Unpack(x));
-      PyTuple_SET_ITEM(out.get(), i, THPVariable_Wrap(r->fake_of(THPVariable_Unpack(x))));
+      PyTuple_SET_ITEM(out.get(), i,
+                       THPVariable_Check(x) ? THPVariable_Wrap(as_fake(THPVariable_Unpack(x))) : Py_NewRef(x));
     }
     return out.release();
   });

@@ -16,16 +16,30 @@ struct BackwardCall {
   bool accumulates = false, keeps_graph = false, creates_graph = false, allows_unused = false;
 };
 
-struct BackwardGradients {
-  struct Leaf {
-    Object leaf, gradient;
-  };
-  std::vector<Leaf> leaves;
-  std::vector<Object> captured;  // None where an input was not used
+// What the trace does while a pass runs (PassEvents in trace/gradients/inner_backward.h).
+class BackwardEvents {
+ public:
+  virtual ~BackwardEvents() = default;
+  // What the functions in a dict make of a gradient, which may be None; new, nullptr with an error set. `leaf`: whose
+  // hooks they are, a tensor of the program; nullptr: those of a tensor that the trace has made.
+  virtual PyObject* hooked(PyObject* leaf, PyObject* hooks, PyObject* gradient) = 0;
+  // Gives a leaf a gradient, then calls the functions in a dict. False with an error set. `hooks`: nullptr: none.
+  virtual bool accumulate(PyObject* leaf, PyObject* gradient, PyObject* hooks) = 0;
 };
 
-// nullopt with an error set; trace_failure() has the reason.
-std::optional<BackwardGradients> trace_backward(const BackwardCall& call);
+// The gradients that were asked for, None where an input was not used; none if the pass accumulates. nullopt with an
+// error set; trace_failure() has the reason, unless the program has raised it.
+std::optional<std::vector<Object>> trace_backward(const BackwardCall& call, BackwardEvents& events);
+// Whether autograd would take what a hook has returned in the place of the gradient. False with an error set.
+bool may_replace_gradient(PyObject* gradient, PyObject* returned);
+
+// Notes that the program puts a hook on a tensor that it has made, or lets it keep its gradient. False with an error
+// set.
+bool note_hook(PyObject* tensor);
+// Whether autograd keeps the gradient of this tensor: a leaf, or one that retains it.
+bool keeps_gradient(PyObject* tensor);
+bool retains_gradient(PyObject* tensor);  // and is no leaf
+bool is_leaf(PyObject* tensor);
 
 // What torch.autograd._make_grads takes for the gradient of a result; `given`: a tensor or None. A new reference, empty
 // with an error set, nullopt where torch decides or refuses.

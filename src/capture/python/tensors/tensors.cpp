@@ -20,9 +20,9 @@
 #include "capture/entry/context_key.h"
 #include "capture/python/package.h"
 #include "capture/python/tensors/guarded.h"
+#include "capture/python/tensors/leaf_hooks.h"
 #include "capture/python/values/class_sets.h"
 #include "trace/generator.h"
-#include "trace/gradients/inner_backward.h"
 #include "trace/recorder.h"
 #include "trace/tensors/traced_tensor.h"
 #include "trace/trace.h"
@@ -104,8 +104,9 @@ bool is_grad_mode_on() { return c10::GradMode::is_enabled(); }
 int64_t tensor_flags(PyObject* x) {
   const at::Tensor& t = THPVariable_Unpack(x);
   const bool grad = t.requires_grad(), leaf = grad && t.is_leaf();
-  return int64_t{grad} | int64_t{leaf} << 1 | int64_t{t.is_inference()} << 2 |
-         int64_t{leaf && trace::has_gradient_hooks(t)} << 3;
+  const LeafHooks hooks = leaf ? hooks_of(t) : LeafHooks();
+  return int64_t{grad} | int64_t{leaf} << 1 | int64_t{t.is_inference()} << 2 | int64_t{hooks.any()} << 3 |
+         int64_t{hooks.others} << 4;
 }
 
 PyObject* add_tensor_input(PyObject* real, const std::string& name, bool parameter, const std::vector<bool>& dynamic) {

@@ -56,7 +56,7 @@ bool may_require_grad(PyObject* tensor);  // by its dtype
 std::vector<int64_t> sizes_of(PyObject* tensor);
 bool are_strided(PyObject* tensor);  // its sizes and strides are plain numbers in memory
 // Facts of a tensor beside its layout and values: requires_grad, whether it is a leaf, inference mode, whether there
-// are hooks on its gradient.
+// are hooks on its gradient, and whether some are not Python functions.
 int64_t tensor_flags(PyObject* tensor);
 // Its dtype, requires_grad and the magnitude of its size, as one word to compare.
 uint64_t tensor_brief(PyObject* tensor);

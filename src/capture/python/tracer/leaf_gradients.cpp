@@ -9,20 +9,20 @@
 namespace vesta::capture {
 namespace {
 
-// The tensor that has the gradient, borrowed: the program's, or one that the trace has made. nullptr: it is no leaf.
-PyObject* leaf(Trace& t, PyObject* tensor) {
+// The tensor that has the gradient, borrowed: the program's, or one that the trace has made. nullptr: it is no leaf,
+// and does not retain its gradient.
+PyObject* owner_of_gradient(Trace& t, PyObject* tensor) {
   PyObject* real = t.objects.guard_flags(tensor);
   const bool made = is_traced(real) && t.settings.gradients && requires_grad(real);
   if (!made && (is_traced(real) || t.sources.find(real) < 0 || !is_data(real))) return nullptr;
-  const Object is_leaf = Object::take(PyObject_GetAttr(real, "is_leaf"_name));
-  return is_leaf.get() == Py_True ? real : nullptr;
+  return (made ? keeps_gradient(real) : is_leaf(real)) ? real : nullptr;
 }
 
 // What the leaf has at this point of the trace; new.
 PyObject* gradient_now(Trace& t, PyObject* real) {
   const Object now = Object::take(PyObject_GetAttr(real, "grad"_name));
   if (!now || is_traced(real) || t.log.find(real, UndoLog::kGradient)) return Py_XNewRef(now.get());
-  return t.tracker.track(now.get(), t.sources.add(SourceKind::Gradient, t.sources.find(real), 0,
+  return t.tracker.track(now.get(), t.sources.add(SourceKind::Gradient, t.sources.find(real), kGradient,
                                                   reinterpret_cast<PyObject*>(Py_TYPE(real))));
 }
 
@@ -34,7 +34,7 @@ void put(Trace& t, PyObject* real, PyObject* gradient) {
 }  // namespace
 
 PyObject* get_gradient(Trace& t, PyObject* tensor, const Callable& refused) {
-  PyObject* real = leaf(t, tensor);
+  PyObject* real = owner_of_gradient(t, tensor);
   if (!real) return PyErr_Clear(), t.graph_break(refused.refusal, "Tensor.grad", refused.reason);
   return gradient_now(t, real);
 }
@@ -42,14 +42,14 @@ PyObject* get_gradient(Trace& t, PyObject* tensor, const Callable& refused) {
 int set_gradient(Trace& t, PyObject* tensor, PyObject* value) {
   const bool fits =
       value == Py_None || (value && is_traced(value) && is_base_tensor(value) && may_be_gradient(tensor, value));
-  PyObject* real = fits ? leaf(t, tensor) : nullptr;
+  PyObject* real = fits ? owner_of_gradient(t, tensor) : nullptr;
   if (!real) return PyErr_Clear(), t.fail(Break::TensorAttributeSet);
   put(t, real, value);
   return 0;
 }
 
 bool accumulate_gradient(Trace& t, PyObject* tensor, PyObject* gradient, bool creates_graph) {
-  PyObject* real = leaf(t, tensor);
+  PyObject* real = owner_of_gradient(t, tensor);
   if (!real) return PyErr_Clear(), t.graph_break(Break::TensorNotReached) != nullptr;
   const Object now = Object::take(gradient_now(t, real));
   if (!now) return false;

@@ -1,9 +1,9 @@
-// .grad of leaf tensors: optimizers read it, zero_grad() takes it away, and a backward pass inside the program sets it.
+// .grad of leaf tensors, and of tensors that the trace has made and that retain it: optimizers read it, zero_grad()
+// takes it away, and a backward pass inside the program sets it.
 //
 // Guarantees: a gradient is what the leaf has, a tensor with a source of its own (SourceKind::Gradient) or None, which
 // is guarded, or what the trace has put there. None and tensors that the trace has made may be assigned, which the undo
-// log takes back and the epilogue repeats. .grad of a tensor that is no leaf, and any other assignment, is a graph
-// break.
+// log takes back and the epilogue repeats. .grad of any other tensor, and any other assignment, is a graph break.
 #pragma once
 
 #include <Python.h>

@@ -1,6 +1,7 @@
 // Calls of torch.autograd's engine by the program: loss.backward(), torch.autograd.backward() and torch.autograd.grad()
 // all come to torch.autograd.graph._engine_run_backward, whose callers are traced as any Python code.
 #include "capture/python/functions/call_handlers.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/tensors/inner_backward.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/leaf_gradients.h"
@@ -47,6 +48,66 @@ std::optional<BackwardCall> engine_call(const Call& c) {
   return out;
 }
 
+// What the program does in a pass: it calls hooks, and leaves get gradients.
+class Pass final : public BackwardEvents {
+ public:
+  Pass(Trace& t, bool creates_graph) : t_(t), creates_graph_(creates_graph) {}
+
+  PyObject* hooked(PyObject* leaf, PyObject* hooks, PyObject* gradient) override {
+    if (leaf && !know(leaf, hooks, kHooks)) return nullptr;
+    Object now = Object::share(gradient);
+    const Object all = Object::take(PyDict_Values(hooks));
+    for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(all.get()); ++i) {
+      PyObject* const given = now.get();
+      Object found = Object::take(t_.calls.call(PyList_GET_ITEM(all.get(), i), &given, 1, nullptr));
+      if (!found) return nullptr;
+      if (found.get() == Py_None) continue;
+      if (!may_replace_gradient(given, found.get())) return nullptr;
+      now = std::move(found);
+    }
+    return all ? now.release() : nullptr;
+  }
+
+  bool accumulate(PyObject* leaf, PyObject* gradient, PyObject* hooks) override {
+    if (!accumulate_gradient(t_, leaf, gradient, creates_graph_)) return false;
+    if (!hooks) return true;
+    if (!is_traced(leaf) && !know(leaf, hooks, kHooksAfter)) return false;
+    const Object all = Object::take(PyDict_Values(hooks));
+    for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(all.get()); ++i) {
+      PyObject* const given = t_.tensors.fake_of(leaf);
+      const Object found = Object::take(t_.calls.call(PyList_GET_ITEM(all.get(), i), &given, 1, nullptr));
+      if (!found) return false;
+      if (found.get() != Py_None) return PyErr_SetString(PyExc_RuntimeError, "a hook returns something"), false;
+    }
+    return static_cast<bool>(all);
+  }
+
+ private:
+  // The hooks of a leaf of the program: each call has the same ones.
+  bool know(PyObject* leaf, PyObject* hooks, GradientPart part) {
+    const int source = t_.sources.find(t_.objects.guard_flags(leaf));
+    if (source < 0) return t_.graph_break(Break::TensorNotReached) != nullptr;
+    auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(leaf));
+    return t_.tracker.note(hooks, t_.sources.add(SourceKind::Gradient, source, part, type)) &&
+           t_.containers.track_contents(hooks, 1);
+  }
+
+  Trace& t_;
+  const bool creates_graph_;
+};
+
+// Whether the trace has made the tensor, and it requires a gradient.
+bool is_new_with_gradient(Trace& t, PyObject* x) {
+  return is_tensor(x) && is_traced(x) && is_base_tensor(x) && t.sources.find(t.tensors.held_by_program(x)) < 0 &&
+         requires_grad(x);
+}
+
+// Notes that such a tensor gets a hook. False: the trace has ended.
+bool may_have_hook(Trace& t, PyObject* tensor) {
+  if (!t.settings.gradients) return t.graph_break(need_gradients("a tensor gets a hook on its gradient")) != nullptr;
+  return note_hook(tensor) || t.graph_break(trace_failure()) != nullptr;
+}
+
 }  // namespace
 
 // torch.autograd._make_grads(outputs, grads, is_grads_batched): without its imports of other parts of torch.
@@ -71,16 +132,38 @@ Result run_backward(Trace& t, const Call& c) {
   const std::optional<BackwardCall> call = engine_call(c);
   if (!call) return std::nullopt;
   if (!t.may_run_operator()) return nullptr;
-  const std::optional<BackwardGradients> found = trace_backward(*call);
-  if (!found) return t.graph_break(trace_failure());
-  if (!call->accumulates) {
-    Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(found->captured.size())));
-    for (size_t i = 0; out && i < found->captured.size(); ++i)
-      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Py_NewRef(found->captured[i].get()));
-    return out.release();
+  Pass pass(t, call->creates_graph);
+  const std::optional<std::vector<Object>> found = trace_backward(*call, pass);
+  if (!found) {
+    const Reason why = trace_failure();
+    PyObject* raised = PyErr_Occurred();  // by a hook
+    return t.graph_break(
+        why.empty() && raised ? reason_for(Break::Raised, reinterpret_cast<PyTypeObject*>(raised)->tp_name) : why);
   }
-  for (const auto& [leaf, gradient] : found->leaves)
-    if (!accumulate_gradient(t, leaf.get(), gradient.get(), call->creates_graph)) return nullptr;
+  if (call->accumulates) return Py_NewRef(Py_None);
+  Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(found->size())));
+  for (size_t i = 0; out && i < found->size(); ++i)
+    PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Py_NewRef((*found)[i].get()));
+  return out.release();
+}
+
+// Tensor.register_hook and Tensor.register_post_accumulate_grad_hook of tensors that the trace has made: PyTorch's own
+// code puts the hook on the fake tensor.
+Result register_hook(Trace& t, const Call& c) {
+  if (c.n == 0 || c.all() != 2 || !is_new_with_gradient(t, c.args[0])) return std::nullopt;
+  if (!may_have_hook(t, c.args[0])) return nullptr;
+  const HookOff off;
+  return PyObject_Vectorcall(c.function, c.args, static_cast<size_t>(c.n), c.names);
+}
+
+Result retain_gradient(Trace& t, const Call& c) {
+  if (!c.owner() || c.named() > 0 || c.rest_count() > 0 || !is_tensor(c.owner())) return std::nullopt;
+  if (is_new_with_gradient(t, c.owner())) {
+    if (is_leaf(c.owner())) return Py_NewRef(Py_None);
+    return may_have_hook(t, c.owner()) ? t.calls.plainly(c) : nullptr;
+  }
+  PyObject* const real = t.objects.guard_flags(c.owner());
+  if (is_traced(real) || !requires_grad(real) || !is_leaf(real)) return std::nullopt;
   return Py_NewRef(Py_None);
 }
 

@@ -1,0 +1,164 @@
+#include "graph/segments.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/copy.h"
+#include "graph/work.h"
+
+namespace vesta::graph {
+namespace {
+
+bool is_given(const Output& o) { return o.kind == OutputKind::Fresh; }
+
+// Per node, its place.
+std::unordered_map<const Node*, int> places_of(const Graph& g) {
+  std::unordered_map<const Node*, int> out;
+  g.for_each_node([&](const Node* n) { out.emplace(n, static_cast<int>(out.size())); });
+  return out;
+}
+
+class Divider {
+ public:
+  Divider(const Graph& half, std::span<const int> segment_of_output) : half_(half) {
+    const std::unordered_map<const Node*, int> places = places_of(half);
+    const int n = segment_of_output.empty() ? 1 : 1 + *std::ranges::max_element(segment_of_output);
+    ends_.assign(static_cast<size_t>(n), 0);
+    for (size_t i = 0; i < half.outputs.size(); ++i) {
+      if (!is_given(half.outputs[i])) continue;
+      const Node* const made = half.outputs[i].value->producer;
+      int& end = ends_[static_cast<size_t>(segment_of_output[i])];
+      end = std::max(end, made ? places.at(made) + 1 : 0);
+    }
+    for (size_t s = 1; s < ends_.size(); ++s) ends_[s] = std::max(ends_[s], ends_[s - 1]);
+    for (const auto& [node, place] : places)
+      segments_[node] = static_cast<int>(std::ranges::upper_bound(ends_, place) - ends_.begin());
+  }
+
+  std::vector<Segment> run(std::span<const int> segment_of_output) {
+    std::vector<Segment> out;
+    for (size_t s = 0; s < ends_.size(); ++s) add_nodes_of(static_cast<int>(s));
+    for (size_t i = 0; i < half_.outputs.size(); ++i)
+      if (const Output& o = half_.outputs[i]; is_given(o) && segment_of(o.value) != segment_of_output[i])
+        read_later_.insert(o.value);
+    for (size_t s = 0; s < ends_.size(); ++s) out.push_back(segment(static_cast<int>(s), segment_of_output));
+    return out;
+  }
+
+ private:
+  // A view costs nothing: each segment makes those that it reads.
+  int segment_of(const Value* v) const { return v->producer ? segments_.at(v->producer) : -1; }
+  static bool is_view(const Node& n) { return n.op->family() == Family::View || n.op->schema.is_view(); }
+
+  void add_nodes_of(int s) {
+    std::unordered_set<const Node*>& nodes = nodes_.emplace_back();
+    std::unordered_set<const Value*>& reads = reads_.emplace_back();
+    std::vector<const Node*> open;
+    half_.for_each_node([&](const Node* n) {
+      if (segments_.at(n) == s && nodes.insert(n).second) open.push_back(n);
+    });
+    while (!open.empty()) {
+      const Node* const n = open.back();
+      open.pop_back();
+      n->for_each_input([&](const Value* v) {
+        if (segment_of(v) == s) return;
+        if (v->producer && is_view(*v->producer)) {
+          if (nodes.insert(v->producer).second) open.push_back(v->producer);
+          return;
+        }
+        reads.insert(v);
+        if (v->producer) read_later_.insert(v);
+      });
+    }
+  }
+
+  Segment segment(int s, std::span<const int> segment_of_output) {
+    Segment out;
+    out.graph = std::make_unique<Graph>();
+    Graph& to = *out.graph;
+    std::unordered_map<Expr, Expr> symbols;
+    for (const SymbolSource& from : half_.symbols) {
+      const ExprNode& n = *from.symbol.node();
+      symbols.emplace(from.symbol, to.context->size_symbol(n.name, n.hint, n.lower));
+      to.symbols.push_back(from);
+      to.symbols.back().symbol = symbols.at(from.symbol);
+    }
+    const ExprMap map = [&](Expr e) {
+      return e.is_constant() ? e : substitute(e, [&](Expr symbol) { return symbols.at(symbol); });
+    };
+    for (const Guard& g : half_.guards) to.guards.push_back({map(g.left), g.relation, map(g.right), g.source});
+    std::unordered_map<const Value*, Value*> values;
+    std::unordered_set<const Value*> wanted = reads_[static_cast<size_t>(s)];
+    for (size_t i = 0; i < half_.outputs.size(); ++i)
+      if (const Output& o = half_.outputs[i]; is_given(o) && segment_of_output[i] == s && segment_of(o.value) != s)
+        wanted.insert(o.value);  // an earlier segment computes it, and this one passes it on
+    const auto add_input = [&](const Value* v, const std::string& name, int64_t alignment) {
+      values[v] = to.add_input(mapped(v->type, map), InputKind::Argument, name);
+      to.inputs.back().alignment = alignment;
+      out.reads.push_back(v->id);
+    };
+    for (const Input& in : half_.inputs)
+      if (wanted.contains(in.value)) add_input(in.value, in.name, in.alignment);
+    constexpr int64_t kFresh = 16;  // memory of PyTorch's allocators is aligned to more
+    half_.for_each_node([&](const Node* n) {
+      for (const Value* v : n->results)
+        if (v && wanted.contains(v))
+          add_input(v, "given" + std::to_string(v->id), v->type.device.type == DeviceType::CUDA ? kFresh : 1);
+    });
+    half_.for_each_node([&](const Node* n) {
+      if (nodes_[static_cast<size_t>(s)].contains(n)) add_copy(to, *n, map, values);
+    });
+    const auto give = [&](const Value* v) {
+      if (std::ranges::find(out.gives, v->id) != out.gives.end()) return;
+      out.gives.push_back(v->id);
+      to.outputs.push_back({.value = values.at(v)});
+    };
+    for (size_t i = 0; i < half_.outputs.size(); ++i)
+      if (is_given(half_.outputs[i]) && segment_of_output[i] == s) give(half_.outputs[i].value);
+    half_.for_each_node([&](const Node* n) {
+      if (segments_.at(n) != s) return;
+      for (const Value* v : n->results)
+        if (v && read_later_.contains(v)) give(v);
+    });
+    return out;
+  }
+
+  const Graph& half_;
+  std::vector<int> ends_;  // per segment, the place after its last node
+  std::unordered_map<const Node*, int> segments_;
+  std::vector<std::unordered_set<const Node*>> nodes_;
+  std::vector<std::unordered_set<const Value*>> reads_;
+  std::unordered_set<const Value*> read_later_;  // by later segments than their own
+};
+
+}  // namespace
+
+std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
+  constexpr int64_t kMost = 32;  // each costs some microseconds
+  int64_t all = 0;
+  std::vector<std::pair<int, size_t>> order;  // of the outputs
+  const std::unordered_map<const Node*, int> places = places_of(half);
+  for (size_t i = 0; i < half.outputs.size(); ++i) {
+    const Value* const v = half.outputs[i].value;
+    order.emplace_back(v->producer ? places.at(v->producer) : -1, i);
+    all += memory_bytes(v->type);
+  }
+  std::ranges::sort(order);
+  std::vector<int> out(half.outputs.size(), 0);
+  int segment = 0;
+  int64_t held = 0;
+  for (const auto& [place, i] : order) {
+    const int64_t limit = std::max(segment == 0 ? std::min(first, bytes) : bytes, all / kMost);
+    if (held > 0 && held >= limit) ++segment, held = 0;
+    out[i] = segment;
+    held += memory_bytes(half.outputs[i].value->type);
+  }
+  return out;
+}
+
+std::vector<Segment> divide(const Graph& half, std::span<const int> segment_of_output) {
+  return Divider(half, segment_of_output).run(segment_of_output);
+}
+
+}  // namespace vesta::graph
