@@ -29,6 +29,7 @@ constexpr PassRow kPasses[] = {
     {"one-query-attention", write_one_query_attention, DeviceType::CUDA},
     {"grouped-attention", share_keys_of_groups, DeviceType::CUDA},
     {"wide-products", write_wide_products, DeviceType::CUDA},
+    {"aligned-products", align_products, DeviceType::CUDA},
     {"gemm-epilogue", use_gemm_epilogue, DeviceType::CUDA},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},

@@ -25,6 +25,7 @@ bool write_row_products(Graph& graph, const PassContext& context);
 bool write_one_query_attention(Graph& graph, const PassContext& context);
 bool share_keys_of_groups(Graph& graph, const PassContext& context);
 bool write_wide_products(Graph& graph, const PassContext& context);
+bool align_products(Graph& graph, const PassContext& context);
 bool use_gemm_epilogue(Graph& graph, const PassContext& context);
 bool decompose_composites(Graph& graph, const PassContext& context);
 
