@@ -13,10 +13,10 @@ namespace vesta::pipeline {
 
 constexpr int64_t kLongest = 1'000'000'000;  // milliseconds: longer deadlines are none
 
-BackwardCompiles::BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment,
-                                   size_t tangents, const Options& options, Traced facts)
+BackwardCompiles::BackwardCompiles(std::shared_ptr<HalfSegments> half, int segment, const States& likely,
+                                   const Options& options, Traced facts)
     : half_(std::move(half)), segment_(segment), options_(options), facts_(std::move(facts)) {
-  start(States(tangents, TangentState::Dense), std::move(graph));
+  if (!likely.empty()) start(likely, half_->graph(likely, segment_));
 }
 
 BackwardCompiles::Variant& BackwardCompiles::start(const States& states, std::unique_ptr<graph::Graph> graph) {
@@ -123,6 +123,17 @@ graph::Limit limit_of(const Options& options) {
   return out;
 }
 
+// The tangents that the first backward pass probably brings: that of the only result, or of a loss beside other results
+// (its only number without dimensions). Empty: unknown.
+std::vector<TangentState> likely_states(const graph::BackwardHalf& half) {
+  const size_t count = half.results.size();
+  if (count == 1) return {TangentState::Dense};
+  std::vector<TangentState> states(count, TangentState::Undefined);
+  for (size_t i = 0; i < count; ++i)
+    if (half.graph->inputs[half.saved.size() + i].value->type.dim() == 0) states[i] = TangentState::Dense;
+  return std::ranges::count(states, TangentState::Dense) == 1 ? states : std::vector<TangentState>();
+}
+
 // By the checkpoint regions of the program. A node in the backward pass, or one without results, is in none.
 graph::RegionOf region_of(const graph::Joint& joint) {
   if (joint.checkpoints.empty()) return {};
@@ -190,15 +201,13 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
     std::vector<int> segments;
     if (buckets.other > 0) segments = graph::segments_of(*half.graph, buckets.first, buckets.other);
     const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));
+    const std::vector<TangentState> likely = likely_states(half);
     runtime::BackwardPart part{.saved = std::move(half.saved),
                                .results = std::move(half.results),
                                .inputs = std::move(half.inputs),
                                .gradients = std::move(half.gradients)};
-    const std::vector<TangentState> dense(part.results.size(), TangentState::Dense);
     for (int s = 0; s < divided->count(); ++s) {
-      auto compiles =
-          std::make_shared<BackwardCompiles>(divided->count() == 1 ? std::move(half.graph) : divided->graph(dense, s),
-                                             divided, s, dense.size(), options, same);
+      auto compiles = std::make_shared<BackwardCompiles>(divided, s, likely, options, same);
       runtime::BackwardSegment& made = part.segments.emplace_back();
       for (size_t i = 0; i < part.gradients.size(); ++i)
         if (divided->segment_of(part.gradients[i]) == s) made.gradients.push_back(static_cast<int>(i));

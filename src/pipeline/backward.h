@@ -16,13 +16,14 @@
 
 namespace vesta::pipeline {
 
-// The compiles of a segment of a backward half. Starts the compile for dense tangents at once, and the others when they
-// are asked for. Thread-safe.
+// The compiles of a segment of a backward half. Starts one at once, if it is known which tangents are likely, and the
+// others when they are asked for. Thread-safe.
 class BackwardCompiles {
  public:
-  // `graph`: of the segment, for `tangents` dense tangents.
-  BackwardCompiles(std::unique_ptr<graph::Graph> graph, std::shared_ptr<HalfSegments> half, int segment,
-                   size_t tangents, const Options& options, Traced facts);
+  using States = std::vector<TangentState>;
+  // `likely`: by tangent; empty: unknown.
+  BackwardCompiles(std::shared_ptr<HalfSegments> half, int segment, const States& likely, const Options& options,
+                   Traced facts);
 
   // Waits for the compile as long as the options allow, and starts it if it is the first for these states. nullptr: the
   // compile goes on in the background, or has failed. With Options::strict it throws what the compile threw.
@@ -45,7 +46,6 @@ class BackwardCompiles {
     std::string why;       // it failed
     bool is_late = false;  // a pass has waited for it, and no other one will
   };
-  using States = std::vector<TangentState>;
   Variant& start(const States& states, std::unique_ptr<graph::Graph> graph);
 
   const std::shared_ptr<HalfSegments> half_;

@@ -5,6 +5,8 @@
 
 #include "graph/joint.h"
 
+#include <fmt/format.h>
+
 namespace vesta::graph {
 namespace {
 
