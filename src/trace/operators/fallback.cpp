@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 
 #include "base/check.h"
@@ -110,6 +111,36 @@ c10::IValue said_by_out(const Operator& op, size_t functional_arg, const at::Ten
   return {};
 }
 
+// The dimensions from the outermost to the innermost in memory.
+std::vector<int64_t> memory_order(Recorder& r, const graph::TensorType& type) {
+  std::vector<int64_t> order(type.dim());
+  std::iota(order.begin(), order.end(), 0);
+  if (graph::is_contiguous(r.guards(), type)) return order;
+  for (Expr stride : type.strides)
+    if (!stride.is_constant()) VESTA_UNSUPPORTED("random numbers for a tensor whose strides are symbolic");
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return type.strides[static_cast<size_t>(a)].constant() > type.strides[static_cast<size_t>(b)].constant();
+  });
+  return order;
+}
+
+// Records the functional counterpart of an operator that draws numbers into a tensor of this type. Which number goes to
+// which element depends on the tensor's layout, and the counterpart draws into a tensor of its own.
+void record_draw(Recorder& r, const Operator& f, Stack& inner, const graph::TensorType& type) {
+  const std::string& name = f.op->name;
+  // On a CPU it draws otherwise for a tensor with gaps, and the counterpart's has none.
+  if (name == "aten::normal_functional" && type.device.type == DeviceType::CPU && !graph::is_dense(r.guards(), type))
+    VESTA_UNSUPPORTED("aten::normal_ draws numbers for a tensor with gaps");
+  if (name != "aten::bernoulli.p") return record(r, f, inner, &type);
+  // Numbers are drawn in the order of memory, and the counterpart's tensor is contiguous.
+  const std::vector<int64_t> order = memory_order(r, type);
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  inner[0] = inner[0].toTensor().permute(order);
+  record(r, f, inner);
+  inner.back() = inner.back().toTensor().permute(back);
+}
+
 void mutate(Recorder& r, const Operator& op, Stack& stack) {
   const size_t base = stack.size() - op.arg_count;
   refuse_overlaps(r, op, stack);
@@ -136,6 +167,8 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     r.in_functional_form.push_back(&op);
     const auto leave = c10::make_scope_exit([&] { r.in_functional_form.pop_back(); });
     call(r, f, inner);
+  } else if (f.random && otherwise) {
+    record_draw(r, f, inner, first);
   } else {
     record(r, f, inner, otherwise);
   }
