@@ -157,6 +157,18 @@ ActivationReport report_of(const graph::SavedValues& saved) {
   return out;
 }
 
+// By result, whether its tangent is contiguous and not laid out as the result is.
+std::vector<bool> contiguous_tangents(const graph::Graph& forward, const graph::BackwardHalf& half) {
+  std::vector<bool> out(half.results.size(), false);
+  const size_t first = half.graph->inputs.size() - half.results.size();
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int r = half.results[i];
+    out[i] = r >= 0 && forward.outputs[static_cast<size_t>(r)].value->type.strides !=
+                           half.graph->inputs[first + i].value->type.strides;
+  }
+  return out;
+}
+
 }  // namespace
 
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
@@ -186,8 +198,9 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   same.facts = {};
   same.may_choose = false;
   for (graph::BackwardHalf& half : halves.backward) {
+    std::vector<bool> contiguous = contiguous_tangents(*halves.forward, half);
     if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
-      d.parts.push_back({.results = std::move(half.results)});
+      d.parts.push_back({.results = std::move(half.results), .contiguous = std::move(contiguous)});
       continue;
     }
     auto compiles = std::make_shared<BackwardCompiles>(std::move(half.graph), half.results.size(), options, same);
@@ -196,6 +209,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
          .results = std::move(half.results),
          .inputs = std::move(half.inputs),
          .gradients = std::move(half.gradients),
+         .contiguous = std::move(contiguous),
          .program = [compiles](std::span<const TangentState> states) { return compiles->get(states); },
          .by_operators =
              [compiles](std::span<const TangentState> states, std::span<const at::Tensor> inputs,

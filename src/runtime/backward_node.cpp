@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/strides.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -36,7 +37,7 @@ void BackwardNode::connect_results(const CallInputs& in, std::span<const c10::IV
     const int r = p.results[i];
     const at::Tensor result =
         r >= 0 ? outputs[static_cast<size_t>(r)].toTensor() : in.tensor(static_cast<size_t>(-1 - r));
-    strides_[i] = at::DimVector(result.strides());
+    strides_[i] = p.contiguous[i] ? c10::contiguous_strides(result.sizes()) : at::DimVector(result.strides());
     if (r >= 0)
       torch::autograd::set_history(result, self);
     else

@@ -19,6 +19,7 @@ namespace vesta::runtime {
 // One part of the backward pass. Indices are those of the halves (graph/joint.h).
 struct BackwardPart {
   std::vector<int> saved, results, inputs, gradients;
+  std::vector<bool> contiguous;  // by result: its tangent is contiguous; else it has the strides of the result
   // The program for tangents in these states; the first call for other states than Dense compiles it. Outputs are None
   // where a gradient is undefined. nullptr: the compile takes longer than the options allow, or has failed.
   // Thread-safe.
