@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "graph/rules/broadcast.h"
 #include "graph/rules/operands.h"
+#include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/literals.h"
@@ -233,6 +234,21 @@ bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>
   return true;
 }
 
+// Where torch.get_default_dtype() decides in which type an operator computes, casts its operands to that type: later
+// stages do not know the default.
+void cast_to_default(Recorder& r, const graph::Op& op, std::vector<graph::Arg>& args) {
+  const DType given = graph::default_dtype();
+  if (given == DType::F32 || op.family() != graph::Family::Pointwise) return;
+  const auto types = [&] { return graph::pointwise_types(*op.row, graph::NodeArgs(op.schema, args)); };
+  const graph::PointwiseTypes wanted = types();
+  graph::set_default_dtype(DType::F32);
+  const auto restore = c10::make_scope_exit([&] { graph::set_default_dtype(given); });
+  if (types().promoted == wanted.promoted) return;
+  for (const graph::PointwiseOperand& o : wanted.operands)
+    if (auto* v = std::get_if<graph::Value*>(&args[o.arg]); v && o.to != DType::Bool)
+      args[o.arg] = r.emit("aten::_to_copy", {*v}, {{"dtype", wanted.promoted}});
+}
+
 // Refuses tensors larger than a process can address: eager raises, and the graph might not compute them.
 void refuse_beyond_memory(const std::vector<graph::TensorType>& types) {
   constexpr double kMostBytes = double{1ll << 47};
@@ -252,6 +268,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
     ++r.draws;
   }
   place_numbers(r, target, args);
+  cast_to_default(r, *target, args);
   std::vector<graph::TensorType> types;
   if (target != op.op) {
     types = graph::infer_types(*target, args, r.guards());
