@@ -112,11 +112,29 @@ at::Tensor BackwardNode::as_result(const at::Tensor& tangent, size_t i, TangentS
   return at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }
 
+// Whether its memory is that of its elements: no sparse tensor, none that stands for a batch (torch.vmap), and no
+// subclass that dispatches in Python.
+static bool has_own_elements(const at::Tensor& t) {
+  constexpr c10::DispatchKeySet kWrapped{c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched,
+                                         c10::DispatchKey::Batched, c10::DispatchKey::Functionalize,
+                                         c10::DispatchKey::Python};
+  return !t.defined() || (t.layout() == at::kStrided && !t.key_set().has_any(kWrapped));
+}
+
 variable_list BackwardNode::apply(variable_list&& tangents) {
   if (part().gradients.empty()) return {};
   const std::lock_guard lock(mutex_);
-  if (!c10::GradMode::is_enabled()) return run(std::move(tangents));
-  if (program_->again) return differentiably(tangents);
+  const bool creates_graph = c10::GradMode::is_enabled();
+  const bool plain = std::ranges::all_of(tangents, has_own_elements);
+  if (program_->again && (creates_graph || !plain)) return by_program(tangents, creates_graph);
+  if (!plain)
+    for (at::Tensor& t : tangents)
+      if (t.defined() && t.layout() != at::kStrided) t = t.to_dense();
+  TORCH_CHECK_NOT_IMPLEMENTED(plain || std::ranges::all_of(tangents, has_own_elements),
+                              "a backward pass for many tangents at once (is_grads_batched, torch.vmap) through a "
+                              "compiled program that draws random numbers, writes its inputs, or writes to a tensor "
+                              "where autograd does not see it, is not implemented");
+  if (!creates_graph) return run(std::move(tangents));
   // The gradients are right, and only a derivative of them is refused.
   torch::autograd::edge_list edges = torch::autograd::collect_next_edges(tangents);
   const at::AutoGradMode off(false);
@@ -180,7 +198,8 @@ variable_list BackwardNode::run(variable_list&& tangents) {
 }
 
 // The pass creates a graph: the program runs once more, by its own operators, which have derivatives.
-variable_list BackwardNode::differentiably(const variable_list& tangents) {
+variable_list BackwardNode::by_program(const variable_list& tangents, bool creates_graph) {
+  const at::AutoGradMode on(true);
   TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
   for (size_t i = 0; i < inputs_.size(); ++i)
     TORCH_CHECK(version_of(inputs_[i]) == versions_[i],
@@ -196,7 +215,7 @@ variable_list BackwardNode::differentiably(const variable_list& tangents) {
   }
   for (const int i : p.inputs) asked.push_back(inputs_[static_cast<size_t>(i)]);
   if (results.empty()) return variable_list(asked.size());
-  return torch::autograd::grad(results, asked, given, /*retain_graph=*/true, /*create_graph=*/true,
+  return torch::autograd::grad(results, asked, given, /*retain_graph=*/creates_graph, creates_graph,
                                /*allow_unused=*/true);
 }
 

@@ -39,7 +39,9 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<at::Tensor> take_saved();
   at::Tensor as_result(const at::Tensor& tangent, size_t i, TangentState& state) const;
   torch::autograd::variable_list run(torch::autograd::variable_list&& tangents);
-  torch::autograd::variable_list differentiably(const torch::autograd::variable_list& tangents);
+  // The gradients by a further run of the program, which autograd records: they have derivatives if `creates_graph`,
+  // and tangents may be of any kind that operators take.
+  torch::autograd::variable_list by_program(const torch::autograd::variable_list& tangents, bool creates_graph);
 
   std::shared_ptr<const Differentiable> program_;
   const size_t part_;
