@@ -157,14 +157,13 @@ ActivationReport report_of(const graph::SavedValues& saved) {
   return out;
 }
 
-// By result, whether its tangent is contiguous and not laid out as the result is.
-std::vector<bool> contiguous_tangents(const graph::Graph& forward, const graph::BackwardHalf& half) {
-  std::vector<bool> out(half.results.size(), false);
+// By result, whether its tangent is contiguous.
+std::vector<bool> contiguous_tangents(const graph::BackwardHalf& half) {
+  std::vector<bool> out(half.results.size());
   const size_t first = half.graph->inputs.size() - half.results.size();
   for (size_t i = 0; i < out.size(); ++i) {
-    const int r = half.results[i];
-    out[i] = r >= 0 && forward.outputs[static_cast<size_t>(r)].value->type.strides !=
-                           half.graph->inputs[first + i].value->type.strides;
+    const graph::TensorType& type = half.graph->inputs[first + i].value->type;
+    out[i] = type.strides == graph::contiguous_strides(type.sizes);
   }
   return out;
 }
@@ -198,7 +197,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   same.facts = {};
   same.may_choose = false;
   for (graph::BackwardHalf& half : halves.backward) {
-    std::vector<bool> contiguous = contiguous_tangents(*halves.forward, half);
+    std::vector<bool> contiguous = contiguous_tangents(half);
     if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
       d.parts.push_back({.results = std::move(half.results), .contiguous = std::move(contiguous)});
       continue;

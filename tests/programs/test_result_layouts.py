@@ -58,16 +58,46 @@ def test_gradient(name: str, kind: str) -> None:
     assert vesta.explain(compiled).explanation.breaks == []
 
 
+SIZED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "expanded": lambda x: x.sin()[:, None].expand(-1, 3, -1),
+    "permuted": lambda x: x.sin().view(1, -1, 2, 2).transpose(1, 2),
+    "permuted-from-columns": lambda x: x.sin().t()[None],
+    "one-row": lambda x: x.sin()[:, None, :].transpose(0, 1),
+    "columns": lambda x: x.sin()[:, 1:],
+    "rows": lambda x: x.sin()[1:].t(),
+    "two-results": lambda x: torch.stack([x.sin(), x.cos()]).permute(1, 0, 2),
+}
+
+
 @pytest.mark.parametrize("dynamic", [True, None])
-def test_gradient_with_other_sizes(dynamic: bool | None) -> None:
+@pytest.mark.parametrize("name", SIZED)
+def test_gradient_with_other_sizes(name: str, dynamic: bool | None) -> None:
+    compiled = vesta.compile(SIZED[name], dynamic=dynamic, options=OPTIONS)
+    for rows in (4, 5, 6, 2, 1):
+        x = torch.randn(rows, 4)
+        for kind in ("contiguous", "expanded", "laid-out-as-the-result"):
+            for ours, eager in zip(gradients(compiled, x, kind), gradients(SIZED[name], x, kind), strict=True):
+                torch.testing.assert_close(ours, eager)
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_heads_after_a_break_with_other_sizes(dynamic: bool | None) -> None:
+    """The tangents of a graph come from the next graph: those of attention's permuted queries and keys."""
+    weight = torch.randn(16, 16, generator=torch.Generator().manual_seed(5)) * 0.2
+
     def program(x: torch.Tensor) -> torch.Tensor:
-        return x.sin()[:, None].expand(-1, 3, -1)
+        q, k = ((x @ w).view(1, -1, 4, 4).transpose(1, 2) for w in (weight, weight.t()))
+        if float(q.detach().sum()) > 1e9:  # a graph break
+            return q
+        scores = (q @ k.transpose(-1, -2)).softmax(-1)
+        return (scores @ k).transpose(1, 2).reshape(-1, 16)
 
     compiled = vesta.compile(program, dynamic=dynamic, options=OPTIONS)
-    for rows in (4, 5, 6, 1):
-        x = torch.randn(rows, 2)
+    for rows in (4, 5, 7, 3):
+        x = torch.randn(rows, 16)
         for ours, eager in zip(gradients(compiled, x, ""), gradients(program, x, ""), strict=True):
             torch.testing.assert_close(ours, eager)
+    assert vesta.explain(compiled).explanation.breaks
 
 
 def test_an_expanded_result_goes_into_a_loss_outside() -> None:
