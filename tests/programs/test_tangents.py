@@ -54,7 +54,9 @@ def test_a_sparse_gradient_of_a_program_that_draws() -> None:
 
 
 BATCHED: dict[str, Callable[[Program, torch.Tensor], Any]] = {
-    "grad": lambda call, x: torch.autograd.grad(call(x), x, torch.eye(4)[:, None].expand(4, 6, 4), is_grads_batched=True),
+    "grad": lambda call, x: torch.autograd.grad(
+        call(x), x, torch.eye(4)[:, None].expand(4, 6, 4), is_grads_batched=True
+    ),
     "jacobian": lambda call, x: torch.autograd.functional.jacobian(call, x, vectorize=True),
     "jacrev": lambda call, x: torch.func.jacrev(call)(x),
     "grad-of-grad": lambda call, x: torch.autograd.functional.hessian(lambda t: call(t).sum(), x),

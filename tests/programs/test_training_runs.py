@@ -101,7 +101,7 @@ def test_eight_threads_train_eight_models(way: str) -> None:
             barrier.wait()
             for n in range(length):
                 step(*batch(100 * i + n, 4 + n % 3))
-        except BaseException as e:  # noqa: BLE001
+        except BaseException as e:
             errors.append(e)
 
     threads = [threading.Thread(target=train, args=(i,)) for i in range(count)]
