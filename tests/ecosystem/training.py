@@ -11,8 +11,8 @@ A model trains in two ways: `model` compiles the module, and loss, backward pass
 `step` compiles one function from zero_grad to the optimizer's step. Dropout is on, batches differ, and the last steps
 have another length where the model has one. Each step begins from eager's parameters, buffers and optimizer state. Its
 loss, gradients, parameters, buffers and states are judged as everywhere (docs/numerics.md). Each model and way runs in
-a process of its own with a time limit. Exits with 1 if a result is not eager's, with 2 if a model does not train in
-eager.
+a process of its own, with a time limit for each step. Exits with 1 if a result is not eager's, with 2 if a model does
+not train in eager.
 """
 
 from __future__ import annotations
@@ -353,7 +353,8 @@ class Task:
     rounds: int
 
 
-def run_row(task: Task) -> Row:
+def run_row(task: Task, begin: Callable[[str], None] = lambda step: None) -> Row:
+    """`begin` is told of each step: the time limit is for one."""
     import vesta
 
     entry, dtype = ZOO[task.model], getattr(torch, task.dtype)
@@ -372,6 +373,7 @@ def run_row(task: Task) -> Row:
     try:
         step = compiled_step(task.way, ours)
         for n in range(STEPS):
+            begin(f"step {n + 1}")
             batch = batch_of(n)
             settle(eager.module)
             settle(ours.module)
@@ -410,7 +412,7 @@ def run_row(task: Task) -> Row:
 def work(task: Task, emit: Callable[[Any], None]) -> None:
     warnings.simplefilter("ignore")
     emit(("begin", task.model))
-    emit(("row", run_row(task)))
+    emit(("row", run_row(task, lambda step: emit(("begin", step)))))
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
@@ -419,8 +421,8 @@ def work(task: Task, emit: Callable[[Any], None]) -> None:
 def run(tasks: list[Task], jobs: int, limit_s: float, threads: int) -> Iterator[Row]:
     lost: list[Row] = []
 
-    def resume(task: Task, _step: Any, reason: str) -> None:
-        lost.append(Row(task.model, task.way, failure=reason))
+    def resume(task: Task, step: Any, reason: str) -> None:
+        lost.append(Row(task.model, task.way, failure=f"{step}: {reason}"))
 
     preload = ("tests.programs.zoo", "rich.console", "transformers.modeling_utils", "timm", "vesta")
     for _, message in isolation.run(tasks, work, resume, jobs=jobs, limit_s=limit_s, threads=threads, preload=preload):
@@ -481,7 +483,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--after", default="", metavar="MODEL", help="only models that come later in the list")
     parser.add_argument("--rounds", type=int, default=5, help="of timed steps; 0: nothing is timed (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time; times then mean little (%(default)s)")
-    parser.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds for a model (%(default)s)")
+    parser.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds for a step (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="of torch, in each process (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rows; those of models that do not run now are kept")
     options = parser.parse_args(argv)

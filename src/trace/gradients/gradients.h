@@ -58,6 +58,7 @@ class Gradients {
   void run_differentiably(const Operator& op, torch::jit::Stack& stack);
   void refuse_written_views() const;
   bool check_history(const std::vector<c10::IValue>& results) const;
+  void refuse_views_by_functions(const std::vector<c10::IValue>& results) const;
 
   Recorder& recorder_;
   std::vector<JointInput> inputs_;
