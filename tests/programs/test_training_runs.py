@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import vesta
+from tests.programs.test_training_loops import Compile, Run, compared, labels, net, normal
 
 OPTIONS = {"only_if_faster": False, "deadline_ms": -1}
 
@@ -205,3 +206,35 @@ def test_an_error_in_the_backward_pass_returns_its_memory(where: str) -> None:
     attempt(False)
     ours = [p.grad.clone() for p in body.parameters() if p.grad is not None]
     assert len(ours) == 12 and all(g.isfinite().all() for g in ours)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["model", "step"])
+def test_scaled_gradients_in_autocast(whole: bool) -> None:
+    """One step's loss overflows: no update, and the scale is halved, in eager and compiled."""
+
+    def build(compile: Compile) -> Run:
+        model = net()
+        compiled = model if whole else compile(model)
+        opt = torch.optim.SGD(model.parameters(), 0.05)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=3)
+
+        def step(x: torch.Tensor, y: torch.Tensor, times: float) -> torch.Tensor:
+            opt.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = F.cross_entropy(compiled(x), y) * times
+            scaler.scale(loss).backward()
+            scaler.unscale_(opt)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(opt)
+            scaler.update()
+            return loss.detach()
+
+        stepped = compile(step) if whole else step
+        return lambda n: (
+            stepped(normal(n, 6, 8), labels(n), 1e38 if n == 4 else 1.0),
+            scaler.get_scale(),
+            {name: p for name, p in model.named_parameters()},
+        )
+
+    found = compared(build, rtol=0.02, atol=0.005)
+    assert all(e.graphs for e in found)

@@ -245,7 +245,8 @@ void Gradients::refuse_views_by_functions(const std::vector<c10::IValue>& result
     const at::Tensor& t = results[i].toTensor();
     if (!t.requires_grad() || !t.is_view()) continue;
     const auto* const meta = torch::autograd::impl::get_view_autograd_meta(t);
-    if (!meta->has_bw_view() || meta->get_creation_meta() != torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION) continue;
+    if (!meta->has_bw_view() || meta->get_creation_meta() != torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION)
+      continue;
     const TracedFunction* function = nullptr;
     for_each_node({t.grad_fn()}, {}, [&](const NodePointer& n) { function = function ? function : function_of(*n); });
     throw GradientNotTraced(function ? function->node()->name() : t.grad_fn()->name(),
