@@ -24,7 +24,7 @@ enum class History : uint8_t {
 
 // What a backward pass brings for a result.
 enum class TangentState : uint8_t {
-  Dense,      // a tensor with the strides of the result
+  Dense,      // a tensor with the strides of the result, or contiguous where the result has gaps or is expanded
   Expanded,   // one number, seen at every element: all strides are 0 (the gradient of a sum)
   Undefined,  // nothing: no loss depends on the result
 };

@@ -164,6 +164,17 @@ ActivationReport report_of(const graph::SavedValues& saved) {
   return out;
 }
 
+// By result, whether its tangent is contiguous.
+std::vector<bool> contiguous_tangents(const graph::BackwardHalf& half) {
+  std::vector<bool> out(half.results.size());
+  const size_t first = half.graph->inputs.size() - half.results.size();
+  for (size_t i = 0; i < out.size(); ++i) {
+    const graph::TensorType& type = half.graph->inputs[first + i].value->type;
+    out[i] = type.strides == graph::contiguous_strides(type.sizes);
+  }
+  return out;
+}
+
 }  // namespace
 
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
@@ -194,8 +205,9 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   same.facts = {};
   same.may_choose = false;
   for (graph::BackwardHalf& half : halves.backward) {
+    std::vector<bool> contiguous = contiguous_tangents(half);
     if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
-      d.parts.push_back({.results = std::move(half.results)});
+      d.parts.push_back({.results = std::move(half.results), .contiguous = std::move(contiguous)});
       continue;
     }
     std::vector<int> segments;
@@ -205,7 +217,8 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
     runtime::BackwardPart part{.saved = std::move(half.saved),
                                .results = std::move(half.results),
                                .inputs = std::move(half.inputs),
-                               .gradients = std::move(half.gradients)};
+                               .gradients = std::move(half.gradients),
+                               .contiguous = std::move(contiguous)};
     for (int s = 0; s < divided->count(); ++s) {
       auto compiles = std::make_shared<BackwardCompiles>(divided, s, likely, options, same);
       runtime::BackwardSegment& made = part.segments.emplace_back();

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/strides.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -76,7 +77,7 @@ void BackwardNode::connect_results(const CallInputs& in, std::span<const c10::IV
     const int r = p.results[i];
     const at::Tensor result =
         r >= 0 ? outputs[static_cast<size_t>(r)].toTensor() : in.tensor(static_cast<size_t>(-1 - r));
-    strides_[i] = at::DimVector(result.strides());
+    strides_[i] = p.contiguous[i] ? c10::contiguous_strides(result.sizes()) : at::DimVector(result.strides());
     if (r >= 0)
       torch::autograd::set_history(result, self);
     else
@@ -151,6 +152,15 @@ at::Tensor BackwardNode::as_result(const at::Tensor& tangent, size_t i, TangentS
   return at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }
 
+// Whether its memory is that of its elements: no sparse tensor, none that stands for a batch (torch.vmap), and no
+// subclass that dispatches in Python.
+static bool has_own_elements(const at::Tensor& t) {
+  constexpr c10::DispatchKeySet kWrapped{c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched,
+                                         c10::DispatchKey::Batched, c10::DispatchKey::Functionalize,
+                                         c10::DispatchKey::Python};
+  return !t.defined() || (t.layout() == at::kStrided && !t.key_set().has_any(kWrapped));
+}
+
 variable_list BackwardNode::apply(variable_list&& given) {
   if (part().segments.empty()) return {};
   const std::lock_guard lock(mutex_);
@@ -166,10 +176,18 @@ variable_list BackwardNode::apply(variable_list&& given) {
 c10::intrusive_ptr<BackwardPass> BackwardNode::begin(variable_list&& tangents) {
   auto pass = c10::make_intrusive<BackwardPass>();
   pass->creates_graph = c10::GradMode::is_enabled();
-  if (pass->creates_graph && program_->again) {
-    pass->gradients = differentiably(tangents);
+  const bool plain = std::ranges::all_of(tangents, has_own_elements);
+  if (program_->again && (pass->creates_graph || !plain)) {
+    pass->gradients = by_program(tangents, pass->creates_graph);
     return pass;
   }
+  if (!plain)
+    for (at::Tensor& t : tangents)
+      if (t.defined() && t.layout() != at::kStrided) t = t.to_dense();
+  TORCH_CHECK_NOT_IMPLEMENTED(plain || std::ranges::all_of(tangents, has_own_elements),
+                              "a backward pass for many tangents at once (is_grads_batched, torch.vmap) through a "
+                              "compiled program that draws random numbers, writes its inputs, or writes to a tensor "
+                              "where autograd does not see it, is not implemented");
   if (pass->creates_graph) pass->edges = torch::autograd::collect_next_edges(tangents);
   const at::AutoGradMode off(false);
   const BackwardPart& p = part();
@@ -276,7 +294,8 @@ variable_list BackwardNode::run(BackwardPass& pass) const {
 }
 
 // The pass creates a graph: the program runs once more, by its own operators, which have derivatives.
-variable_list BackwardNode::differentiably(const variable_list& tangents) {
+variable_list BackwardNode::by_program(const variable_list& tangents, bool creates_graph) {
+  const at::AutoGradMode on(true);
   TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
   for (size_t i = 0; i < inputs_.size(); ++i)
     TORCH_CHECK(version_of(inputs_[i]) == versions_[i],
@@ -292,7 +311,7 @@ variable_list BackwardNode::differentiably(const variable_list& tangents) {
   }
   for (const int i : p.inputs) asked.push_back(inputs_[static_cast<size_t>(i)]);
   if (results.empty()) return variable_list(asked.size());
-  return torch::autograd::grad(results, asked, given, /*retain_graph=*/true, /*create_graph=*/true,
+  return torch::autograd::grad(results, asked, given, /*retain_graph=*/creates_graph, creates_graph,
                                /*allow_unused=*/true);
 }
 

@@ -47,7 +47,9 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list gradients_of(BackwardPass& pass) const;
   torch::autograd::variable_list run(BackwardPass& pass) const;
   std::vector<c10::IValue> run_program(const BackwardPass& pass, std::vector<at::Tensor> inputs) const;
-  torch::autograd::variable_list differentiably(const torch::autograd::variable_list& tangents);
+  // The gradients by a further run of the program, which autograd records: they have derivatives if `creates_graph`,
+  // and tangents may be of any kind that operators take.
+  torch::autograd::variable_list by_program(const torch::autograd::variable_list& tangents, bool creates_graph);
 
   std::shared_ptr<const Differentiable> program_;
   const size_t part_, segment_;

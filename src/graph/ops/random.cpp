@@ -21,8 +21,11 @@ void native_dropout(const NodeArgs& args, Guards& g, Results& results) {
   results.push_back(results[0]);
   results[1].dtype = DType::Bool;
 }
+void contiguous(const NodeArgs& args, Guards&, Results& results) {
+  results.assign(1, contiguous_like(args.tensor(0), args.tensor(0).sizes));
+}
 void rrelu(const NodeArgs& args, Guards& g, Results& results) {
-  results = {preserved(g, args.tensor(0)), preserved(g, args.tensor(1))};
+  results = {contiguous_like(args.tensor(0), args.tensor(0).sizes), preserved(g, args.tensor(1))};
 }
 void multinomial(const NodeArgs& args, Guards&, Results& results) {
   Sizes sizes = args.tensor(0).sizes;
@@ -35,8 +38,8 @@ constexpr OpRow kRows[] = {
     call("aten::randint aten::randint.low", sized_integers, kRandom),
     call("aten::randperm", permutation, kRandom),
     call("aten::rand_like aten::randn_like aten::randint_like aten::randint_like.low_dtype", like, kRandom),
-    call("aten::bernoulli aten::bernoulli.p aten::bernoulli.Tensor aten::normal_functional aten::uniform "
-         "aten::exponential aten::random",
+    call("aten::bernoulli aten::bernoulli.p", contiguous, kRandom),
+    call("aten::bernoulli.Tensor aten::normal_functional aten::uniform aten::exponential aten::random",
          empty_like_first, kRandom),
     call("aten::native_dropout", native_dropout, kRandom),
     call("aten::rrelu_with_noise_functional", rrelu, kRandom),

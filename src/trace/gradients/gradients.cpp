@@ -248,11 +248,31 @@ std::vector<at::Tensor> Gradients::run_backward(const InnerBackward& call, PassE
   return trace::run_backward(recorder_, call, inputs_, released_, events);
 }
 
+// A result that a torch.autograd.Function has made as a view of another result, or of an input, has the function's
+// history. A call of the compiled program would make it as a plain view, whose gradient is that of what it views.
+void Gradients::refuse_views_by_functions(const std::vector<c10::IValue>& results) const {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (recorder_.graph().outputs[i].kind == graph::OutputKind::Fresh) continue;
+    if (!results[i].isTensor() || !results[i].toTensor().defined()) continue;
+    const at::Tensor& t = results[i].toTensor();
+    if (!t.requires_grad() || !t.is_view()) continue;
+    const auto* const meta = torch::autograd::impl::get_view_autograd_meta(t);
+    if (!meta->has_bw_view() || meta->get_creation_meta() != torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION)
+      continue;
+    const TracedFunction* function = nullptr;
+    for_each_node({t.grad_fn()}, {}, [&](const NodePointer& n) { function = function ? function : function_of(*n); });
+    throw GradientNotTraced(function ? function->node()->name() : t.grad_fn()->name(),
+                            "its result is a view of a tensor that the program has as well",
+                            function ? function->place() : -1);
+  }
+}
+
 graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
   const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
   {
     const auto autograd = with_autograd();
     if (!check_history(results)) history.part();
+    refuse_views_by_functions(results);
   }
   const bool is_whole = history.is_whole(results);
   try {

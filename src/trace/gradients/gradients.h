@@ -75,6 +75,7 @@ class Gradients {
   void refuse_written_views() const;
   bool check_history(const std::vector<c10::IValue>& results) const;
   [[noreturn]] void refuse_hook(const torch::autograd::Node* node) const;
+  void refuse_views_by_functions(const std::vector<c10::IValue>& results) const;
 
   Recorder& recorder_;
   std::vector<JointInput> inputs_;

@@ -97,6 +97,8 @@ class Walk {
  private:
   at::Tensor tangent_for(const Root& root) {
     graph::TensorType type = recorder_.type_of(root.tensor);
+    // A tensor with the strides of an expanded result could not hold another gradient for each element.
+    if (!graph::is_non_overlapping_and_dense(type)) type.strides = graph::contiguous_strides(type.sizes);
     graph::Value* v = recorder_.graph().add_input(std::move(type), graph::InputKind::Argument,
                                                   "tangent" + std::to_string(tangents_++));
     return recorder_.fresh(v);

@@ -17,7 +17,10 @@ namespace vesta::trace {
 using torch::autograd::variable_list;
 
 TracedFunction::TracedFunction(Recorder& r, NodePointer node, const std::vector<at::Tensor>& results, bool fills_zeros)
-    : node_(std::move(node)), fills_zeros_(fills_zeros), tangents_(node_->num_inputs()) {
+    : node_(std::move(node)),
+      place_(r.place ? r.place() : -1),
+      fills_zeros_(fills_zeros),
+      tangents_(node_->num_inputs()) {
   graph::Graph& g = r.graph();
   const graph::Node* const last = g.last();
   variable_list given(tangents_.size());

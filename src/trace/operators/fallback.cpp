@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 
 #include "base/check.h"
 #include "base/fault.h"
 #include "graph/rules/broadcast.h"
 #include "graph/rules/operands.h"
+#include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/literals.h"
@@ -110,6 +112,36 @@ c10::IValue said_by_out(const Operator& op, size_t functional_arg, const at::Ten
   return {};
 }
 
+// The dimensions from the outermost to the innermost in memory.
+std::vector<int64_t> memory_order(Recorder& r, const graph::TensorType& type) {
+  std::vector<int64_t> order(type.dim());
+  std::iota(order.begin(), order.end(), 0);
+  if (graph::is_contiguous(r.guards(), type)) return order;
+  for (Expr stride : type.strides)
+    if (!stride.is_constant()) VESTA_UNSUPPORTED("random numbers for a tensor whose strides are symbolic");
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return type.strides[static_cast<size_t>(a)].constant() > type.strides[static_cast<size_t>(b)].constant();
+  });
+  return order;
+}
+
+// Records the functional counterpart of an operator that draws numbers into a tensor of this type. Which number goes to
+// which element depends on the tensor's layout, and the counterpart draws into a tensor of its own.
+void record_draw(Recorder& r, const Operator& f, Stack& inner, const graph::TensorType& type) {
+  const std::string& name = f.op->name;
+  // On a CPU it draws otherwise for a tensor with gaps, and the counterpart's has none.
+  if (name == "aten::normal_functional" && type.device.type == DeviceType::CPU && !graph::is_dense(r.guards(), type))
+    VESTA_UNSUPPORTED("aten::normal_ draws numbers for a tensor with gaps");
+  if (name != "aten::bernoulli.p") return record(r, f, inner, &type);
+  // Numbers are drawn in the order of memory, and the counterpart's tensor is contiguous.
+  const std::vector<int64_t> order = memory_order(r, type);
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  inner[0] = inner[0].toTensor().permute(order);
+  record(r, f, inner);
+  inner.back() = inner.back().toTensor().permute(back);
+}
+
 void mutate(Recorder& r, const Operator& op, Stack& stack) {
   const size_t base = stack.size() - op.arg_count;
   refuse_overlaps(r, op, stack);
@@ -136,6 +168,8 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     r.in_functional_form.push_back(&op);
     const auto leave = c10::make_scope_exit([&] { r.in_functional_form.pop_back(); });
     call(r, f, inner);
+  } else if (f.random && otherwise) {
+    record_draw(r, f, inner, first);
   } else {
     record(r, f, inner, otherwise);
   }
@@ -200,6 +234,21 @@ bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>
   return true;
 }
 
+// Where torch.get_default_dtype() decides in which type an operator computes, casts its operands to that type: later
+// stages do not know the default.
+void cast_to_default(Recorder& r, const graph::Op& op, std::vector<graph::Arg>& args) {
+  const DType given = graph::default_dtype();
+  if (given == DType::F32 || op.family() != graph::Family::Pointwise) return;
+  const auto types = [&] { return graph::pointwise_types(*op.row, graph::NodeArgs(op.schema, args)); };
+  const graph::PointwiseTypes wanted = types();
+  graph::set_default_dtype(DType::F32);
+  const auto restore = c10::make_scope_exit([&] { graph::set_default_dtype(given); });
+  if (types().promoted == wanted.promoted) return;
+  for (const graph::PointwiseOperand& o : wanted.operands)
+    if (auto* v = std::get_if<graph::Value*>(&args[o.arg]); v && o.to != DType::Bool)
+      args[o.arg] = r.emit("aten::_to_copy", {*v}, {{"dtype", wanted.promoted}});
+}
+
 // Refuses tensors larger than a process can address: eager raises, and the graph might not compute them.
 void refuse_beyond_memory(const std::vector<graph::TensorType>& types) {
   constexpr double kMostBytes = double{1ll << 47};
@@ -219,6 +268,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
     ++r.draws;
   }
   place_numbers(r, target, args);
+  cast_to_default(r, *target, args);
   std::vector<graph::TensorType> types;
   if (target != op.op) {
     types = graph::infer_types(*target, args, r.guards());

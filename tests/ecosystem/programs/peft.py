@@ -56,3 +56,27 @@ def lora_training(compile: Compile) -> Built:
         return loss
 
     return Built(call, lambda n: {"input_ids": integers(n, 256, 2, 32)}, (model,))
+
+
+@program("peft", "LoRA with `modules_to_save` and a bias, gradients of two batches accumulated, AdamW", trains=True)
+def lora_accumulated(compile: Compile) -> Built:
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    config = LoraConfig(
+        task_type=TaskType.CAUSAL_LM, r=4, target_modules="all-linear", bias="lora_only", modules_to_save=["lm_head"]
+    )
+    model = get_peft_model(llama(), config)
+    compiled = compile(model)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+
+    def call(input_ids: torch.Tensor) -> list[torch.Tensor]:
+        losses = []
+        for part in input_ids.chunk(2):
+            losses.append(compiled(input_ids=part, labels=part).loss / 2)
+            losses[-1].backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return losses
+
+    return Built(call, lambda n: {"input_ids": integers(n, 256, 4, 32)}, (model,))

@@ -136,3 +136,53 @@ def generate_whisper(compile: Compile) -> Built:
         return compiled.generate(input_features, max_new_tokens=16, do_sample=False)
 
     return Built(call, lambda n: {"input_features": normal(n, 1, 80, 100)}, (model,))
+
+
+class Texts(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
+    def __init__(self, tokens: torch.Tensor) -> None:
+        self.tokens = tokens
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
+        return {"input_ids": self.tokens[i], "labels": self.tokens[i]}
+
+
+def trained(compile: Compile, **arguments: Any) -> Built:
+    import tempfile
+
+    from transformers import Trainer, TrainingArguments
+
+    model = llama()
+    compiled = compile(model)
+
+    def call(tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+        with tempfile.TemporaryDirectory() as folder:
+            given = TrainingArguments(
+                output_dir=folder,
+                per_device_train_batch_size=4,
+                num_train_epochs=1,
+                learning_rate=1e-3,
+                optim="adamw_torch",
+                save_strategy="no",
+                report_to=[],
+                disable_tqdm=True,
+                logging_strategy="no",
+                use_cpu=True,
+                **arguments,
+            )
+            Trainer(model=compiled, args=given, train_dataset=Texts(tokens)).train()
+        return {name: p.detach() for name, p in model.named_parameters()}
+
+    return Built(call, lambda n: {"tokens": integers(n, 250, 32, 24) + 2}, (model,))
+
+
+@program("transformers", "`Trainer.train` of a compiled Llama, one epoch of 8 batches", trains=True)
+def trainer(compile: Compile) -> Built:
+    return trained(compile)
+
+
+@program("transformers", "`Trainer.train` with gradient accumulation, clipping and warm-up", trains=True)
+def trainer_accumulating(compile: Compile) -> Built:
+    return trained(compile, gradient_accumulation_steps=2, max_grad_norm=0.5, warmup_steps=2, weight_decay=0.01)

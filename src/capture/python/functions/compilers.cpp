@@ -87,6 +87,13 @@ bool updates_parameters(PyCodeObject* code) {
   return utf8_of(PyTuple_GET_ITEM(code->co_localsplusnames, 0)) != "self";
 }
 
+bool runs_autograd(PyCodeObject* code) {
+  const std::string_view path = file_in_torch(code), name = utf8_of(code->co_qualname);
+  if (path == "_tensor.py") return name == "Tensor.backward";
+  if (path == "autograd/graph.py") return name == "_engine_run_backward";
+  return path == "autograd/__init__.py" && (name == "backward" || name == "grad");
+}
+
 bool relays_is_compiling(std::string_view module) {
   constexpr std::string_view kRelays[] = {"torch._utils", "torch.compiler", "torch._dynamo.external_utils",
                                           "vesta.eager"};

@@ -19,6 +19,10 @@ bool enters_compiler(PyCodeObject* code);
 // are none of these, because they call closures of the program.
 bool updates_parameters(PyCodeObject* code);
 
+// A function of torch that runs autograd's engine and computes nothing beside it: loss.backward(), torch.autograd.grad.
+// After a graph break in it all of it runs without a hook.
+bool runs_autograd(PyCodeObject* code);
+
 // The module only relays the question whether it is compiled: its caller asks.
 bool relays_is_compiling(std::string_view module);
 // torch's own code whose result may depend on the answer: it is told no.
