@@ -43,7 +43,7 @@ struct BackwardSegment {
 // One part of the backward pass. Indices are those of the halves (graph/joint.h).
 struct BackwardPart {
   std::vector<int> saved, results, inputs, gradients;
-  std::vector<bool> contiguous;  // by result: its tangent is contiguous; else it has the strides of the result
+  std::vector<bool> contiguous;           // by result: its tangent is contiguous; else it has the strides of the result
   std::vector<BackwardSegment> segments;  // none: it gives no gradient
 };
 

@@ -452,8 +452,9 @@ void Fusion::mark_needed() {
   int last_kernel = -1;
   for (const SchedulerNode& u : nodes)
     if (!u.is_call()) last_kernel = std::max(last_kernel, u.position);
-  // Whether a call in a recording makes or reads the output. It then lies where every run has it, and the output of each
-  // run is a copy: by a kernel right after the call, or by the kernel that makes it. Later calls may then use the memory.
+  // Whether a call in a recording makes or reads the output. It then lies where every run has it, and the output of
+  // each run is a copy: by a kernel right after the call, or by the kernel that makes it. Later calls may then use the
+  // memory.
   const auto copied_in_recording = [&](const Value* base, int p) {
     if (!options_.recorded || !options_.why_no_kernels.empty() || p < 0 || nodes[p].prepacked || !is_on_target(base))
       return false;
@@ -468,7 +469,8 @@ void Fusion::mark_needed() {
     int p = scheduler_node_of(base);
     if (copied_in_recording(base, p)) {
       nodes[p].needed = true;
-      const bool all = given.insert(base).second && provably_equal(graph::numel(o.value->type), graph::numel(base->type));
+      const bool all =
+          given.insert(base).second && provably_equal(graph::numel(o.value->type), graph::numel(base->type));
       output_copy.back() = add_copy(all ? base : o.value, nodes[p].position);
       continue;
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -248,14 +249,14 @@ def training_takes_no_more_memory() -> None:
 @trap
 def threads_with_graphs_of_their_own() -> None:
     """Products of several threads on one stream, in graphs and beside them, while others record."""
+
+    def work(i: int, compiled: Callable[..., Any]) -> None:
+        torch.manual_seed(i)
+        for _ in range(5):
+            x, w = torch.randn(16 + i, 32, device="cuda"), torch.randn(32, 8, device="cuda")
+            ours, eagers = compiled(x, w), torch.tanh(x @ w).square().sum()
+            torch.testing.assert_close(ours, eagers, rtol=1e-4, atol=1e-3)
+
     for _ in range(20):
         compiled = _compiled(lambda x, w: torch.tanh(x @ w).square().sum())
-
-        def work(i: int) -> None:
-            torch.manual_seed(i)
-            for _ in range(5):
-                x, w = torch.randn(16 + i, 32, device="cuda"), torch.randn(32, 8, device="cuda")
-                ours, eagers = compiled(x, w), torch.tanh(x @ w).square().sum()
-                torch.testing.assert_close(ours, eagers, rtol=1e-4, atol=1e-3)
-
-        _in_threads(6, work)
+        _in_threads(6, functools.partial(work, compiled=compiled))

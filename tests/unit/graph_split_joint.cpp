@@ -119,8 +119,7 @@ output %3
 }
 
 std::string text_of_attention(double dropout) {
-  testing_joint::Joint j = testing_joint::joint(
-      fmt::format(R"(
+  testing_joint::Joint j = testing_joint::joint(fmt::format(R"(
 input %0 : f32[2, 4, 512, 64]@cuda:0 = argument "x"
 input %1 : i64[]@cuda:0 = argument "tangent"
 %2 : f32[2, 4, 512, 64]{{131072, 64, 256, 1}}@cuda:0, %3 : f32[2, 4, 512]@cuda:0, %4 : i64[], %5 : i64[] = aten::_scaled_dot_product_efficient_attention(%0, %0, %0, none, true, {:.1f})
@@ -129,8 +128,8 @@ input %1 : i64[]@cuda:0 = argument "tangent"
 output %2
 output %7
 )",
-                  dropout),
-      1, 1);
+                                                            dropout),
+                                                1, 1);
   replace_unread_random_states(*j.graph);
   verify(*j.graph);
   return print(*j.graph);

@@ -110,8 +110,8 @@ output %6
 
 // ---- Results of calls
 
-// A call in a CUDA graph makes its result at one address. A kernel in the graph copies it to the output of each run, and
-// the next call's result may lie in the same memory.
+// A call in a CUDA graph makes its result at one address. A kernel in the graph copies it to the output of each run,
+// and the next call's result may lie in the same memory.
 TEST(CudaPlans, OutputsOfCallsAreCopiedInRecordings) {
   const auto g = on_device("cuda:0", R"(input %0 : f32[64, 64]@D = argument "x"
 %1 : f32[64, 64]@D = aten::mm(%0, %0)

@@ -19,7 +19,7 @@ namespace {
 constexpr int kMostAddresses = 4;
 constexpr int kChangesBeforeCopy = 2;  // changes of address; a weight that is replaced once is recorded again instead
 constexpr size_t kMostKinds = 8;
-constexpr size_t kMostThreads = 64;    // threads that a kind remembers
+constexpr size_t kMostThreads = 64;  // threads that a kind remembers
 // A recording that holds this much memory which a larger one on its stream has replaced is made again, a few times at
 // most: recordings of growing programs would otherwise hold the sum of what each of them needs.
 constexpr int64_t kReplaced = int64_t{8} << 20;

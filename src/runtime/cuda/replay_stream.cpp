@@ -29,12 +29,12 @@ ReplayStream::Streams& ReplayStream::streams() {
   return *s;
 }
 
-// Memory of libraries' workspaces. PyTorch keeps a workspace for each cuBLAS handle, that is for each thread, and stream,
-// and frees them now and then (when one of its own graphs is destroyed, or on request). Recorded graphs continue to use
-// them, so their memory stays and serves the next workspace. The graphs run on the stream, after what the libraries do
-// there, so a thread's workspaces for the stream and for the stream to capture on are the same memory. Those of two
-// threads are not: kernels of cuBLAS may overlap on one stream, and cuBLAS keeps them apart in one handle's workspace
-// alone.
+// Memory of libraries' workspaces. PyTorch keeps a workspace for each cuBLAS handle, that is for each thread, and
+// stream, and frees them now and then (when one of its own graphs is destroyed, or on request). Recorded graphs
+// continue to use them, so their memory stays and serves the next workspace. The graphs run on the stream, after what
+// the libraries do there, so a thread's workspaces for the stream and for the stream to capture on are the same memory.
+// Those of two threads are not: kernels of cuBLAS may overlap on one stream, and cuBLAS keeps them apart in one
+// handle's workspace alone.
 class ReplayStream::Workspaces {
  public:
   enum Of : uint8_t { ThisStream, CaptureStream };
