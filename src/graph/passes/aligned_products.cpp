@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kElements = 8;  // of 16 bytes
 // Measured on an H100 for the products above, and a part of what its memory reaches.
 constexpr double kUnalignedFlops = 95e12, kAlignedFlops = 600e12, kBytesPerSecond = 2e12;
+constexpr double kKernels = 10e-6;  // seconds that the kernels which pad and cut take at least
 
 enum Dim : uint8_t { Rows, Columns, Inner };
 
@@ -91,7 +92,7 @@ bool pays(const Product& p) {
     if (p.padding[o.dims[0]] != 0 || p.padding[o.dims[1]] != 0) copied += area(o.dims[0], o.dims[1]);
   if (p.padding[Columns] != 0) copied += area(Rows, Columns);
   const double work = 2 * area(Rows, Columns) * static_cast<double>(p.sizes[Inner]);
-  return work / kUnalignedFlops - work / kAlignedFlops > 2 * (2 * bytes * copied / kBytesPerSecond);
+  return work / kUnalignedFlops - work / kAlignedFlops > kKernels + 2 * (2 * bytes * copied / kBytesPerSecond);
 }
 
 Value* padded(Builder& b, const Operand& o, const Product& p) {
