@@ -19,7 +19,6 @@ void narrow_masks(Graph& joint) {
   });
   for (Node* const n : drawn) {
     Value* const floats = n->results[0];
-    const std::vector<Node*> readers = floats->users;
     Builder b(joint, n->next);
     b.source = n->source;
     Value* const mask = b("aten::ne.Scalar", {floats, Expr(0)});
@@ -29,11 +28,8 @@ void narrow_masks(Graph& joint) {
       joint.erase(mask->producer);
       continue;
     }
-    for (Node* const reader : readers)
-      for (size_t i = 0; i < reader->args().size(); ++i) {
-        Value* const* const read = std::get_if<Value*>(&reader->args()[i]);
-        if (read && *read == floats) joint.set_arg(reader, i, again);
-      }
+    joint.replace_uses(floats, again);
+    joint.set_arg(mask->producer, 0, floats);
   }
 }
 

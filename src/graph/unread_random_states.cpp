@@ -13,15 +13,10 @@ void replace_unread_random_states(Graph& joint) {
     for (const size_t i : {2, 3}) {
       Value* const state = n->results[i];
       if (!state || state->users.empty() || joint.is_result(state)) continue;
-      const std::vector<Node*> readers = state->users;
       Builder b(joint, n);
       b.source = n->source;
       Value* const zero = b("aten::zeros", {IntList{}}, {{"dtype", DType::I64}, {"device", n->input(0)->type.device}});
-      for (Node* const reader : readers)
-        for (size_t a = 0; a < reader->args().size(); ++a) {
-          Value* const* const read = std::get_if<Value*>(&reader->args()[a]);
-          if (read && *read == state) joint.set_arg(reader, a, zero);
-        }
+      joint.replace_uses(state, zero);
     }
   }
 }

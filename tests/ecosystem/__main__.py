@@ -27,7 +27,7 @@ from tests import isolation
 from tests.ecosystem import environment
 from tests.ecosystem.page import PAGE, page
 from tests.ecosystem.program import PROGRAMS, load_programs
-from tests.ecosystem.worker import Row, Stop, work
+from tests.ecosystem.worker import Row, Stop, verdict, work
 
 
 def chosen(patterns: Sequence[str]) -> list[str]:
@@ -56,15 +56,7 @@ def run(names: list[str], rounds: int, jobs: int, limit_s: float, threads: int) 
 
 
 def told(row: Row) -> str:
-    word = (
-        "[red]ERROR[/]"
-        if row.error
-        else "[red]FAILS[/]"
-        if row.failure
-        else "[yellow]slow [/]"
-        if row.slow
-        else "right"
-    )
+    word = verdict(row.error, row.failure, row.slow)
     return (
         f"{row.name:44s} {word} {row.graphs:3d} graphs {len(row.stops):3d} breaks {len(row.recompiles):3d} recompiles "
         f"({row.late_recompiles} late)  first +{row.first_ms:6.0f} ms  {row.eager_us:9.0f} µs, eager's time over ours "

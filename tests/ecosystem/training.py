@@ -42,7 +42,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from tests import isolation
-from tests.ecosystem.worker import Stop, stops_of
+from tests.ecosystem.worker import Stop, stops_of, verdict
 from tests.numerics.compare import K, differences, ulp
 from tests.numerics.wide_runs import copies, shaking, widen, widened
 from tests.programs.models import plain
@@ -433,15 +433,7 @@ def run(tasks: list[Task], jobs: int, limit_s: float, threads: int) -> Iterator[
 
 
 def told(row: Row) -> str:
-    word = (
-        "[red]ERROR[/]"
-        if row.error
-        else "[red]FAILS[/]"
-        if row.failure
-        else "[yellow]slow [/]"
-        if row.slow
-        else "right"
-    )
+    word = verdict(row.error, row.failure, row.slow)
     return (
         f"{row.name:26s} {word} {row.graphs:3d} graphs {len(row.stops):3d} breaks {len(row.recompiles):3d} recompiles  "
         f"first +{row.first_ms:6.0f} ms  error {row.deviation:5.2f} of what is allowed  {row.eager_ms:7.2f} ms, "

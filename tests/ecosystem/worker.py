@@ -59,6 +59,11 @@ class Row:
         return not self.failure and self.eager_us > 50 and self.ratio < 0.95
 
 
+def verdict(error: str, failure: str, slow: bool) -> str:
+    """In rich's markup, for a line of the run."""
+    return "[red]ERROR[/]" if error else "[red]FAILS[/]" if failure else "[yellow]slow [/]" if slow else "right"
+
+
 def identity(function: Any) -> Any:
     return function
 

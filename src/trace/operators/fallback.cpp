@@ -129,7 +129,7 @@ std::vector<int64_t> memory_order(Recorder& r, const graph::TensorType& type) {
 // which element depends on the tensor's layout, and the counterpart draws into a tensor of its own.
 void record_draw(Recorder& r, const Operator& f, Stack& inner, const graph::TensorType& type) {
   const std::string& name = f.op->name;
-  // On a CPU it draws otherwise for a tensor with gaps, and the counterpart's has none.
+  // A CPU draws other numbers into a tensor with gaps than into the counterpart's tensor, which has none.
   if (name == "aten::normal_functional" && type.device.type == DeviceType::CPU && !graph::is_dense(r.guards(), type))
     VESTA_UNSUPPORTED("aten::normal_ draws numbers for a tensor with gaps");
   if (name != "aten::bernoulli.p") return record(r, f, inner, &type);
