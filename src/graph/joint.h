@@ -18,7 +18,7 @@ struct JointPart {
   // Per tangent, what it is the gradient of: an output of the joint graph, which is Fresh, or, if negative, the
   // contents of the written input -1 - result.
   std::vector<int> results;
-  std::vector<int> gradients;  // outputs of the joint graph, Fresh
+  std::vector<int> gradients;  // outputs of the joint graph: Fresh, a tangent (Input), or a view of one (InputView)
   std::vector<int> inputs;     // per gradient, the program's input that it is the gradient of
 };
 

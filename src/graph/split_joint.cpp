@@ -125,6 +125,20 @@ class Splitter {
     return it->second;
   }
 
+  // `first_tangent`: the half's input.
+  Output output_of(const JointPart& part, int gradient, size_t first_tangent, const ExprMap& map, Value* value) const {
+    Output out = graph_->outputs[static_cast<size_t>(gradient)];
+    out.value = value;
+    if (out.kind == OutputKind::Fresh) return out;
+    const auto tangent = std::ranges::find(part.tangents, out.alias);
+    VESTA_CHECK(tangent != part.tangents.end(), "a gradient shows a tangent of another part");
+    out.alias = static_cast<int>(first_tangent) + static_cast<int>(tangent - part.tangents.begin());
+    if (out.kind != OutputKind::InputView) return out;
+    out.type = mapped(out.type, map);
+    out.storage_offset = map(out.storage_offset);
+    return out;
+  }
+
   BackwardHalf half_of(const JointPart& part) {
     const Needs needs = needs_of(part);
     BackwardHalf half;
@@ -164,7 +178,7 @@ class Splitter {
     for (size_t i = 0; i < part.gradients.size(); ++i) {
       const Value* const v = graph_->outputs[static_cast<size_t>(part.gradients[i])].value;
       const auto [it, added] = places.try_emplace(v, static_cast<int>(to.outputs.size()));
-      if (added) to.outputs.push_back({.value = values.at(v)});
+      if (added) to.outputs.push_back(output_of(part, part.gradients[i], half.saved.size(), map, values.at(v)));
       half.gradients.push_back(it->second);
       half.inputs.push_back(part.inputs[i]);
     }

@@ -34,7 +34,12 @@ class Pruner {
       }
       n = previous;
     }
+    std::vector<int> places;
+    int kept = 0;
+    for (const Input& i : graph_.inputs) places.push_back(zero_.contains(i.value) ? -1 : kept++);
     std::erase_if(graph_.inputs, [&](const Input& i) { return zero_.contains(i.value); });
+    for (Output& o : graph_.outputs)
+      if (o.kind == OutputKind::Input || o.kind == OutputKind::InputView) o.alias = places[static_cast<size_t>(o.alias)];
   }
 
  private:
@@ -101,6 +106,12 @@ std::unique_ptr<Graph> for_tangents(const Graph& backward, std::span<const Tange
     Node* const copied = out->add_node(get_op("aten::clone"), {v, None()}, {dense}, out->first());
     out->replace_uses(v, copied->results[0]);
     out->set_arg(copied, 0, v);
+    // All elements of an expanded tangent, and so of each view of it, are one.
+    for (Output& o : out->outputs) {
+      if (o.kind != OutputKind::InputView || o.alias != static_cast<int>(first + i)) continue;
+      o.type.strides.assign(o.type.dim(), Expr(0));
+      o.storage_offset = Expr(0);
+    }
   }
   Pruner(*out, states).run();
   return out;

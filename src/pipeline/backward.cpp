@@ -211,7 +211,10 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
       continue;
     }
     std::vector<int> segments;
-    if (buckets.other > 0) segments = graph::segments_of(*half.graph, buckets.first, buckets.other);
+    if (buckets.other > 0) {
+      graph::own_gradients(*half.graph);
+      segments = graph::segments_of(*half.graph, buckets.first, buckets.other);
+    }
     const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));
     const std::vector<TangentState> likely = likely_states(half);
     runtime::BackwardPart part{.saved = std::move(half.saved),

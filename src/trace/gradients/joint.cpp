@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
@@ -86,10 +87,10 @@ class Walk {
       if (!in.history.is_valid()) continue;
       const at::Tensor gradient = walk.arrived(in.history);
       if (!gradient.defined()) continue;
-      graph::Value* const value = value_for(in, gradient);
+      Output made = output_of(in, gradient);
       out.gradients.push_back(static_cast<int>(recorder_.graph().outputs.size()));
       out.inputs.push_back(in.input);
-      recorder_.graph().outputs.push_back({.value = value});
+      recorder_.graph().outputs.push_back(std::move(made));
     }
     return out;
   }
@@ -100,8 +101,31 @@ class Walk {
     // A tensor with the strides of an expanded result could not hold another gradient for each element.
     if (!graph::is_non_overlapping_and_dense(type)) type.strides = graph::contiguous_strides(type.sizes);
     graph::Value* v = recorder_.graph().add_input(std::move(type), graph::InputKind::Argument,
-                                                  "tangent" + std::to_string(tangents_++));
-    return recorder_.fresh(v);
+                                                  "tangent" + std::to_string(tangents_.size()));
+    at::Tensor made = recorder_.fresh(v);
+    tangents_.emplace(recorder_.alias_of(made).storage.get(), static_cast<int>(recorder_.graph().inputs.size()) - 1);
+    return made;
+  }
+
+  // A gradient that is a tangent, or a view of one, is so in eager, too: autograd copies it where somebody needs memory
+  // of his own.
+  Output output_of(const JointInput& end, const at::Tensor& gradient) {
+    const Alias& alias = recorder_.alias_of(gradient);
+    const auto tangent = tangents_.find(alias.storage.get());
+    if (tangent == tangents_.end() || alias.conj_neg.any()) return {.value = value_for(end, gradient)};
+    graph::Value* const whole = recorder_.graph().inputs[static_cast<size_t>(tangent->second)].value;
+    graph::TensorType type = recorder_.type_of(gradient);
+    if (alias.storage->base != whole || type.dtype != whole->type.dtype) return {.value = value_for(end, gradient)};
+    Output out{.value = recorder_.value_of(gradient), .alias = tangent->second};
+    const Expr offset = recorder_.offset_of(gradient);
+    if (type == whole->type && offset.is_constant(0)) {
+      out.kind = OutputKind::Input;
+      return out;
+    }
+    out.kind = OutputKind::InputView;
+    out.type = std::move(type);
+    out.storage_offset = offset;
+    return out;
   }
 
   graph::Value* value_for(const JointInput& end, const at::Tensor& gradient) {
@@ -116,7 +140,7 @@ class Walk {
   Recorder& recorder_;
   const std::vector<JointInput>& inputs_;
   Ends ends_;
-  int tangents_ = 0;
+  std::unordered_map<const Storage*, int> tangents_;  // by memory: inputs of the graph
 };
 
 History history_of(const c10::IValue& v, const Ends& released) {
