@@ -134,15 +134,6 @@ class Divider {
 
 }  // namespace
 
-void own_gradients(Graph& half) {
-  for (Output& o : half.outputs) {
-    if (o.kind != OutputKind::Input && o.kind != OutputKind::InputView) continue;
-    TensorType dense = o.value->type;
-    if (!is_non_overlapping_and_dense(dense)) dense.strides = contiguous_strides(dense.sizes);
-    o = {.value = half.add_node(get_op("aten::clone"), {o.value, None()}, {dense})->results[0]};
-  }
-}
-
 std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
   constexpr int64_t kMost = 32;  // each costs some microseconds
   int64_t all = 0;

@@ -18,9 +18,6 @@ struct Segment {
   std::vector<uint32_t> gives;   // per output: outputs of the half, and what later segments read
 };
 
-// Gives each gradient of the half that shows a tangent memory of its own: segments hand on values.
-void own_gradients(Graph& half);
-
 // Per output of the half, the segment that gives it: each has at least `bytes` of outputs, the first one `first`, in
 // the order in which the half computes them.
 std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes);

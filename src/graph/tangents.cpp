@@ -109,12 +109,26 @@ std::unique_ptr<Graph> for_tangents(const Graph& backward, std::span<const Tange
     // All elements of an expanded tangent, and so of each view of it, are one.
     for (Output& o : out->outputs) {
       if (o.kind != OutputKind::InputView || o.alias != static_cast<int>(first + i)) continue;
+      if (o.type.dtype != dense.dtype) {
+        own_gradient(*out, o);
+        continue;
+      }
       o.type.strides.assign(o.type.dim(), Expr(0));
       o.storage_offset = Expr(0);
     }
   }
   Pruner(*out, states).run();
   return out;
+}
+
+void own_gradient(Graph& half, Output& gradient) {
+  if (gradient.kind != OutputKind::Input && gradient.kind != OutputKind::InputView) return;
+  TensorType dense = gradient.value->type;
+  if (!is_non_overlapping_and_dense(dense)) dense.strides = contiguous_strides(dense.sizes);
+  Value* v = half.add_node(get_op("aten::clone"), {gradient.value, None()}, {dense})->results[0];
+  if (gradient.conj_neg.conj) v = half.add_node(get_op("aten::conj_physical"), {v}, {dense})->results[0];
+  if (gradient.conj_neg.neg) v = half.add_node(get_op("aten::neg"), {v}, {dense})->results[0];
+  gradient = {.value = v};
 }
 
 }  // namespace vesta::graph

@@ -1,5 +1,7 @@
 #include "pipeline/backward.h"
 
+#include <ATen/ops/_neg_view.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +9,7 @@
 #include "base/log.h"
 #include "graph/saved_values.h"
 #include "graph/segments.h"
+#include "graph/tangents.h"
 #include "trace/graph_interpreter.h"
 
 namespace vesta::pipeline {
@@ -61,8 +64,12 @@ std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentSt
   trace::GraphInterpreter in(*g, sizes);
   in.run(*g, inputs);
   std::vector<at::Tensor> out;
-  for (const graph::Output& o : g->outputs)
-    out.push_back(o.kind == graph::OutputKind::None ? at::Tensor() : in.get(o.value));
+  for (const graph::Output& o : g->outputs) {
+    at::Tensor t = o.kind == graph::OutputKind::None ? at::Tensor() : in.get(o.value);
+    if (o.conj_neg.conj) t = t.conj();
+    if (o.conj_neg.neg) t = at::_neg_view(t);
+    out.push_back(std::move(t));
+  }
   return out;
 }
 
@@ -212,7 +219,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
     }
     std::vector<int> segments;
     if (buckets.other > 0) {
-      graph::own_gradients(*half.graph);
+      for (graph::Output& o : half.graph->outputs) graph::own_gradient(*half.graph, o);  // segments hand on values
       segments = graph::segments_of(*half.graph, buckets.first, buckets.other);
     }
     const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));

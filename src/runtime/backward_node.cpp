@@ -113,6 +113,8 @@ void BackwardNode::save(const CallInputs& in, std::span<const c10::IValue> outpu
 }
 
 void BackwardNode::release_variables() {
+  // Eager frees nothing then, and a pass from another result of the part may follow.
+  if (part().saved.empty()) return;
   const std::lock_guard lock(mutex_);
   for (SavedVariable& s : saved_) s.reset_data();
   inputs_.clear();

@@ -44,29 +44,37 @@ class Walk {
     return found;
   }
 
-  // Results that share a node which saves something belong together.
+  // Results that share a node which saves something belong together. So do those that share another node, if neither
+  // part saves anything: then none of them can be freed before the others.
   std::vector<std::vector<Root>> parts_of(const std::vector<Root>& roots) const {
-    std::vector<std::pair<std::vector<Root>, std::unordered_set<const Node*>>> parts;
+    struct Part {
+      std::vector<Root> roots;
+      std::unordered_set<const Node*> saving, others;
+    };
+    const auto share = [](const std::unordered_set<const Node*>& a, const std::unordered_set<const Node*>& b) {
+      return std::ranges::any_of(a, [&](const Node* n) { return b.contains(n); });
+    };
+    std::vector<Part> parts;
     for (const Root& root : roots) {
-      std::unordered_set<const Node*> saving;
+      Part made;
       for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, ends_, [&](const NodePointer& n) {
-        if (!ends_.contains(n.get()) && !saves_nothing(*n)) saving.insert(n.get());
+        if (!ends_.contains(n.get())) (saves_nothing(*n) ? made.others : made.saving).insert(n.get());
       });
-      std::vector<Root> together;
-      std::erase_if(parts, [&](auto& part) {
-        const bool shares = std::ranges::any_of(saving, [&](const Node* n) { return part.second.contains(n); });
-        if (!shares) return false;
-        together.insert(together.end(), part.first.begin(), part.first.end());
-        saving.insert(part.second.begin(), part.second.end());
+      std::erase_if(parts, [&](Part& part) {
+        const bool save_nothing = made.saving.empty() && part.saving.empty();
+        if (!share(made.saving, part.saving) && !(save_nothing && share(made.others, part.others))) return false;
+        made.roots.insert(made.roots.end(), part.roots.begin(), part.roots.end());
+        made.saving.merge(part.saving);
+        made.others.merge(part.others);
         return true;
       });
-      together.push_back(root);
-      parts.emplace_back(std::move(together), std::move(saving));
+      made.roots.push_back(root);
+      parts.push_back(std::move(made));
     }
     std::vector<std::vector<Root>> out;
-    for (auto& part : parts) {
-      std::ranges::sort(part.first, {}, &Root::output);
-      out.push_back(std::move(part.first));
+    for (Part& part : parts) {
+      std::ranges::sort(part.roots, {}, &Root::output);
+      out.push_back(std::move(part.roots));
     }
     return out;
   }
@@ -110,15 +118,15 @@ class Walk {
   // A gradient that is a tangent, or a view of one, is so in eager, too: autograd copies it where somebody needs memory
   // of his own.
   Output output_of(const JointInput& end, const at::Tensor& gradient) {
-    const Alias& alias = recorder_.alias_of(gradient);
+    Alias& alias = recorder_.alias_of(gradient);
     const auto tangent = tangents_.find(alias.storage.get());
-    if (tangent == tangents_.end() || alias.conj_neg.any()) return {.value = value_for(end, gradient)};
+    if (tangent == tangents_.end()) return {.value = value_for(end, gradient)};
     graph::Value* const whole = recorder_.graph().inputs[static_cast<size_t>(tangent->second)].value;
+    if (alias.storage->base != whole) return {.value = value_for(end, gradient)};  // a hook has written to it
     graph::TensorType type = recorder_.type_of(gradient);
-    if (alias.storage->base != whole || type.dtype != whole->type.dtype) return {.value = value_for(end, gradient)};
-    Output out{.value = recorder_.value_of(gradient), .alias = tangent->second};
+    Output out{.value = read_memory(recorder_, alias), .alias = tangent->second, .conj_neg = alias.conj_neg};
     const Expr offset = recorder_.offset_of(gradient);
-    if (type == whole->type && offset.is_constant(0)) {
+    if (type == whole->type && offset.is_constant(0) && !alias.conj_neg.any()) {
       out.kind = OutputKind::Input;
       return out;
     }
