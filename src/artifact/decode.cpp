@@ -53,6 +53,7 @@ class Decoder {
     }
     a.device = device(in_.device(), in_.device_index());
     a.is_static = in_.is_static();
+    a.outputs_recur = in_.outputs_recur();
     a.arena.offsets = flat::numbers(in_.arena_offsets());
     a.arena.kept_bytes = in_.arena_kept_bytes();
     a.arena.early_bytes = in_.arena_early_bytes();

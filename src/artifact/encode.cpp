@@ -83,6 +83,7 @@ class Encoder {
     out.add_steps(steps_made);
     out.add_outputs(outputs);
     out.add_is_static(a.is_static);
+    out.add_outputs_recur(a.outputs_recur);
     out.add_arena_offsets(arena);
     out.add_arena_kept_bytes(a.arena.kept_bytes);
     out.add_arena_early_bytes(a.arena.early_bytes);

@@ -167,6 +167,7 @@ std::string print(const Artifact& a) {
   const std::string early =
       a.arena.early_end > 0 ? fmt::format(" and {} until step {}", a.arena.early_bytes, a.arena.early_end) : "";
   line("arena {} bytes{}{}", a.arena.kept_bytes, early, a.is_static ? "" : " under the hints");
+  if (a.outputs_recur) line("outputs recur");
   for (const Step& s : a.prepacked) line("prepacked {}", text(s));
   for (size_t i = 0; i < a.steps.size(); ++i) line("{}: {}", i, text(a.steps[i]));
   for (size_t i = 0; i < a.outputs.size(); ++i) {

@@ -187,7 +187,7 @@ class Compile {
       }
       o.rounds = options_.numerics == "eager";
       o.deterministic = traced.deterministic;
-      o.recorded = options_.cuda_graphs && target_.device == DeviceType::CUDA;
+      o.recorded = options_.cuda_graphs && target_.device == DeviceType::CUDA && traced.inference;
       o.keep_dags = dump_.active();
       const schedule::PlanMemory memory = schedule::plan_memory(graph_);
       const auto take = [&](int64_t bytes) {
@@ -243,6 +243,7 @@ class Compile {
     stage("assemble", [&] {
       made = assemble(graph_, plan, objects);
       made.facts = std::move(traced.facts);
+      made.outputs_recur = !traced.inference;
       describe(plan, made.about);
     });
     return made;

@@ -179,7 +179,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
     }
     WorkspaceLease workspace;
     Runner runner(a, impl.device, sizes, in, *workspace, wrote, impl.entries);
-    runner.begin(impl.program, prepacked_tensors, recorded.recording());
+    runner.begin(impl.program, prepacked_tensors, recorded.recording(), recorded.take_given());
     if (recorded.recording()) recorded.recording()->copy_inputs(in);
     runner.run(impl.program, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {

@@ -37,12 +37,6 @@ bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
   return true;
 }
 
-// On the current device, by PyTorch's CUDA allocator itself: the operator costs more than the memory.
-at::Tensor allocate_directly(const ResolvedTensor& type) {
-  return at::Tensor(at::detail::empty_strided_generic(type.sizes, type.strides, torch_cuda()->allocator(),
-                                                      c10::DispatchKeySet(c10::DispatchKey::CUDA), type.dtype));
-}
-
 // copy_ that also works if elements of `to` share memory (an expanded value): each element is written once.
 void copy_values(at::Tensor to, at::Tensor from) {
   for (int64_t d = 0; d < to.dim(); ++d) {
@@ -69,6 +63,11 @@ at::Tensor allocate_tensor(const ResolvedTensor& type) {
                                                         c10::DispatchKeySet(c10::DispatchKey::CPU), type.dtype));
   }
   return at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(type.device));
+}
+
+at::Tensor allocate_directly(const ResolvedTensor& type) {
+  return at::Tensor(at::detail::empty_strided_generic(type.sizes, type.strides, torch_cuda()->allocator(),
+                                                      c10::DispatchKeySet(c10::DispatchKey::CUDA), type.dtype));
 }
 
 const at::Tensor& Runner::base(int buffer) const {
@@ -128,7 +127,8 @@ void Runner::allocate(int buffer) {
 }
 
 void Runner::make(int buffer) {
-  if (recording_ && recording_->is_own(buffer) && ws_.tensors[buffer].defined()) return;
+  const bool may_exist = recording_ && (recording_->is_own(buffer) || recording_->is_given(buffer));
+  if (may_exist && ws_.tensors[buffer].defined()) return;
   if (capturing_ && !recording_->is_own(buffer)) {
     ws_.pointers[buffer] = kElsewhere;
   } else {
@@ -136,7 +136,8 @@ void Runner::make(int buffer) {
   }
 }
 
-void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording) {
+void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording,
+                   GivenMemory given) {
   program_ = &program;
   recording_ = recording;
   profiled_ = ProfiledLaunches::any();
@@ -148,6 +149,11 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
   }
   // Views of empty buffers need a storage, too.
   if (recording_) recording_->lend_memory(ws_);
+  for (size_t i = 0; i < given.buffers.size(); ++i) {
+    const int b = given.buffers[i];
+    ws_.pointers[b] = const_cast<void*>(given.tensors[i].const_data_ptr());
+    ws_.set(b, std::move(given.tensors[i]));
+  }
   const Standing& standing = recording_ && recording_->standing() ? *recording_->standing() : program.standing();
   if (!standing.arena.empty()) {
     const ArenaLayout& layout = resolved_->arena;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "runtime/bound_program.h"
+#include "runtime/cuda/given_memory.h"
 #include "runtime/input_check.h"
 #include "runtime/resolver.h"
 #include "runtime/workspace.h"
@@ -33,7 +34,9 @@ class Runner {
   // Points buffers that exist before the first step to their memory. The addresses of the inputs must be known, and
   // inputs that are written in place must have their own. `prepacked`: tensors of Prepacked buffers. `recording`: a
   // recording of the program, whose arena is used and whose graphs run in place of their steps.
-  void begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording = nullptr);
+  // `given`: memory that the recording is made for.
+  void begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording = nullptr,
+             GivenMemory given = {});
   // Runs every step except the copies to inputs. `sizes` are complete when it returns.
   void run(const BoundProgram& program, std::span<at::Tensor> consumed);
   // Runs these steps of a program of prepacked steps.
@@ -89,6 +92,8 @@ class Runner {
 };
 
 at::Tensor allocate_tensor(const ResolvedTensor& type);
+// On the current device, by PyTorch's CUDA allocator itself: the operator costs more than the memory.
+at::Tensor allocate_directly(const ResolvedTensor& type);
 // A view at `offset` elements into the storage. verify() and bounds.h have checked its bounds.
 at::Tensor window(const c10::Storage& storage, const ResolvedTensor& type, int64_t offset);
 // A view of the same memory without pending bits.

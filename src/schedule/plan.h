@@ -130,7 +130,8 @@ struct Options {
   bool fuse = true;            // false: one kernel per node
   bool rounds = false;         // every half-precision value is rounded, as in eager
   bool deterministic = false;  // no atomic additions of floats, whose order would change the last bits
-  bool recorded = false;       // runs are recorded into CUDA graphs, whose calls make their results at fixed addresses
+  bool recorded = false;  // runs are recorded into CUDA graphs, whose calls make their results at fixed addresses; each
+                          // run copies those that are outputs
   bool keep_dags = false;
   std::string why_no_kernels;  // if not empty, every node is an extern call for this reason
 };

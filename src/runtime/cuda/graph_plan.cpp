@@ -71,9 +71,11 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
     const auto refused = facts.refused.find(i);
     plan.direct[i] = refused != facts.refused.end() ? refused->second : why_direct(a, a.steps[i], device);
   }
-  std::vector<bool> returned(a.buffers.size(), false);
+  std::vector<bool> shown(a.buffers.size(), false);
   for (const artifact::Output& o : a.outputs)
-    if (o.kind == artifact::OutputKind::Fresh && o.view.buffer >= 0) returned[o.view.buffer] = true;
+    if (o.kind == artifact::OutputKind::Fresh && o.view.buffer >= 0) shown[o.view.buffer] = true;
+  const bool gives = a.outputs_recur && facts.recur;
+  const std::vector<bool> returned = gives ? std::vector<bool>(a.buffers.size(), false) : shown;  // by a copy
   const auto is_kernel = [&](int i) { return std::holds_alternative<artifact::Launch>(a.steps[i]); };
   // A large result that is copied out costs more than the launch of its call, if no graph is split for it.
   plan.last_calls = count;
@@ -133,10 +135,13 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
       artifact::for_each_use(a.steps[i], [&](int b, uint8_t, bool) {
         const Role role = a.buffers[b].role;
         if (role == Role::Input || role == Role::Prepacked) plan.addresses[b] = Address::Fixed;
-        if (role == Role::Output || role == Role::Returned) plan.addresses[b] = Address::Own;
+        if (role == Role::Output || role == Role::Returned)
+          plan.addresses[b] = gives && shown[b] ? Address::Given : Address::Own;
       });
     }
   }
+  for (size_t b = 0; b < a.buffers.size(); ++b)
+    if (plan.addresses[b] == Address::Given) plan.given.push_back(static_cast<int>(b));
   int64_t copied = 0, steps = 0;
   for (size_t b = 0; b < a.buffers.size(); ++b)
     if (returned[b] && plan.addresses[b] == Address::Own) copied += bytes_of(sizes.buffers[b]);

@@ -17,6 +17,8 @@ enum class Address : uint8_t {
   Any,    // only our kernels use it: their nodes get the address of each run
   Fixed,  // an extern call in a graph reads it: the graph serves only runs with the same address
   Own,    // an extern call in a graph makes it: it is in the recording's memory
+  Given,  // the same of outputs that recur (Artifact::outputs_recur): each run allocates it first, and the graph serves
+          // only runs with the same address
 };
 
 struct GraphPlan {
@@ -27,6 +29,7 @@ struct GraphPlan {
   int last_calls = 0;               // from this step on, calls write large results into memory that the run allocates
   std::vector<std::string> direct;  // by step, the reason why it runs beside the graphs; empty: it is in one
   std::vector<Address> addresses;   // by buffer
+  std::vector<int> given;           // buffers with an address that is Given
   std::string why_none;             // the reason why there are no graphs; empty: there are some
 };
 
@@ -34,6 +37,7 @@ struct GraphPlan {
 struct GraphFacts {
   std::map<int, std::string> refused;  // steps at which a capture failed, with the message
   std::set<int> changing;  // buffers with another address at every run: no extern call in a graph may read them
+  bool recur = true;       // outputs do get the same addresses again
 };
 
 // Plans the first `count` steps; the steps after them are copies to inputs. `device`: the device of the kernels and the

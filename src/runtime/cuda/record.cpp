@@ -23,9 +23,11 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 class Recorder {
  public:
-  Recorder(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, Recording& recording)
+  Recorder(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, const GivenMemory& given,
+           Recording& recording)
       : what_(what),
         sizes_(sizes),
+        given_(given),
         in_(recording.with_copies(in)),
         recording_(recording),
         capture_(recording.stream().capture_stream(calls_operators(what.artifact))),
@@ -95,7 +97,7 @@ class Recorder {
     WorkspaceLease workspace;
     bool wrote = false;
     Runner runner(what_.artifact, device(), sizes_, in_, *workspace, wrote, what_.entries);
-    runner.begin(what_.program, what_.prepacked, &recording_);
+    runner.begin(what_.program, what_.prepacked, &recording_, given_);
     int at = 0;
     for (const GraphPlan::Range& g : recording_.plan().graphs) {
       runner.pass_over(at, g.begin);
@@ -180,6 +182,7 @@ class Recorder {
   const Stopwatch watch_;
   const RecordedProgram& what_;
   Sizes& sizes_;
+  const GivenMemory& given_;
   const CallInputs in_;
   Recording& recording_;
   machine::CaptureStream& capture_;
@@ -195,13 +198,14 @@ bool calls_operators(const artifact::Artifact& artifact) {
   });
 }
 
-std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GraphPlan plan,
-                                  const std::set<int>& copied, ReplayStream& on) {
+std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in,
+                                  const GivenMemory& given, GraphPlan plan, const std::set<int>& copied,
+                                  ReplayStream& on) {
   const machine::RelaxedThread relaxed;
   auto recording =
-      std::make_unique<Recording>(what.artifact, sizes.share(), in, what.prepacked, std::move(plan), copied, on);
+      std::make_unique<Recording>(what.artifact, sizes.share(), in, what.prepacked, given, std::move(plan), copied, on);
   try {
-    Recorder(what, sizes, in, *recording).run();
+    Recorder(what, sizes, in, given, *recording).run();
   } catch (...) {
     recording->forget_inputs();
     throw;

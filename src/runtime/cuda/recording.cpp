@@ -26,8 +26,8 @@ size_t bytes_of(const at::Tensor& t) { return at::detail::computeStorageNbytes(t
 }  // namespace
 
 Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved> sizes, const CallInputs& in,
-                     std::span<const at::Tensor> prepacked, GraphPlan plan, const std::set<int>& copied,
-                     ReplayStream& on)
+                     std::span<const at::Tensor> prepacked, const GivenMemory& given, GraphPlan plan,
+                     const std::set<int>& copied, ReplayStream& on)
     : artifact_(a),
       sizes_(std::move(sizes)),
       plan_(std::move(plan)),
@@ -55,6 +55,9 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
                         is_input ? in.addresses[static_cast<size_t>(buffer.input)] : prepacked[b].const_data_ptr()});
     }
   }
+  VESTA_CHECK(given.buffers == plan_.given, "{} outputs are given, the plan has {}", given.buffers.size(),
+              plan_.given.size());
+  for (const at::Tensor& t : given.tensors) given_.push_back(t.const_data_ptr());
   for (size_t g = 0; g < plan_.graphs.size(); ++g) {
     graphs_[g].steps = plan_.graphs[g];
     graph_at_[static_cast<size_t>(plan_.graphs[g].begin)] = static_cast<int>(g);
@@ -65,8 +68,11 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
   if (!last.empty()) last_calls_ = std::make_unique<LastCalls>(on, std::vector<int>(last.begin(), last.end()));
 }
 
-bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked, std::set<int>* other) const {
-  bool same = true;
+bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked, const GivenMemory& given,
+                     std::set<int>* other) const {
+  bool same = given.buffers == plan_.given;
+  for (size_t i = 0; same && i < given_.size(); ++i) same = given.tensors[i].const_data_ptr() == given_[i];
+  if (!same && !other) return false;
   for (const Fixed& f : fixed_) {
     const void* const now = f.input >= 0 ? in.addresses[static_cast<size_t>(f.input)]
                                          : prepacked[static_cast<size_t>(f.buffer)].const_data_ptr();
@@ -242,7 +248,7 @@ void Recording::finish(const BoundProgram& program) {
     for (int i = g.steps.begin; i < g.steps.end; ++i) {
       const BoundStep& step = program.steps()[static_cast<size_t>(i)];
       for (int b : step.allocate)
-        if (!is_own(b) || !own_[static_cast<size_t>(b)].defined()) g.allocate.push_back(b);
+        if (!is_given(b) && (!is_own(b) || !own_[static_cast<size_t>(b)].defined())) g.allocate.push_back(b);
       for (int b : step.release)
         if (!is_own(b) || is_needed(b)) g.release.push_back(b);
       g.release_inputs.insert(g.release_inputs.end(), step.release_inputs.begin(), step.release_inputs.end());

@@ -3,7 +3,8 @@
 // Our kernels in a graph take the addresses of each run and the numbers in the CPU's memory: a launch updates the nodes
 // for which one of these has changed. Results of extern calls in a graph are in the recording's own memory; outputs
 // there are copied out. Addresses of inputs that extern calls in a graph read are part of the recording (fits()),
-// except those of inputs that are copied first.
+// except those of inputs that are copied first. So are those of outputs that recur and that such
+// calls make or read.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "runtime/bound_program.h"
+#include "runtime/cuda/given_memory.h"
 #include "runtime/cuda/graph_plan.h"
 #include "runtime/cuda/last_calls.h"
 #include "runtime/cuda/replay_stream.h"
@@ -71,11 +73,14 @@ class Recording {
   // Makes a recording without graphs (record.h adds them). `copied`: inputs that each run copies to the recording's
   // memory. The calling thread has entered `on`. Throws c10::OutOfMemoryError.
   Recording(const artifact::Artifact& artifact, std::shared_ptr<const Resolved> sizes, const CallInputs& in,
-            std::span<const at::Tensor> prepacked, GraphPlan plan, const std::set<int>& copied, ReplayStream& on);
+            std::span<const at::Tensor> prepacked, const GivenMemory& given, GraphPlan plan,
+            const std::set<int>& copied, ReplayStream& on);
   Recording(const Recording&) = delete;
 
   // Whether the addresses are those in the graphs. `other`, if given, gets the buffers with another address.
-  bool fits(const CallInputs& in, std::span<const at::Tensor> prepacked, std::set<int>* other = nullptr) const;
+  // Outputs are not among them.
+  bool fits(const CallInputs& in, std::span<const at::Tensor> prepacked, const GivenMemory& given,
+            std::set<int>* other = nullptr) const;
 
   // Copies those inputs of a run that are copied to the memory that its graphs read.
   void copy_inputs(const CallInputs& in) const;
@@ -90,6 +95,7 @@ class Recording {
   // All graphs have been launched since find_moved().
   void forget_moved();
   bool is_own(int buffer) const { return plan_.addresses[static_cast<size_t>(buffer)] == Address::Own; }
+  bool is_given(int buffer) const { return plan_.addresses[static_cast<size_t>(buffer)] == Address::Given; }
   // The graph that begins with this step. nullptr: none.
   RecordedGraph* graph_at(int step) {
     const int at = graph_at_[static_cast<size_t>(step)];
@@ -143,6 +149,7 @@ class Recording {
   void update(RecordedGraph& graph, RecordedGraph::Place& place, std::span<void* const> pointers);
 
   std::vector<Fixed> fixed_;                     // addresses that the graphs contain
+  std::vector<const void*> given_;               // the same of plan().given
   std::vector<const void*> found_;               // by input: its address when it was last looked for
   std::vector<std::vector<int>> input_buffers_;  // by input: its buffers in the graphs' places
   std::vector<int> moved_;                       // inputs whose nodes may have another address

@@ -12,12 +12,16 @@
 #include "interop/torch_types.h"
 #include "machine/cuda/driver.h"
 #include "runtime/cuda/torch_cuda.h"
+#include "runtime/runner.h"
 
 namespace vesta::runtime {
 namespace {
 
 constexpr int kMostAddresses = 4;
 constexpr int kChangesBeforeCopy = 2;  // changes of address; a weight that is replaced once is recorded again instead
+// So many times a recording is made for other addresses of outputs. From then on it makes them in its own memory, and
+// each run copies them.
+constexpr int kMostMoves = 12;
 constexpr size_t kMostKinds = 8;
 constexpr size_t kMostThreads = 64;  // threads that a kind remembers
 // A recording that holds this much memory which a larger one on its stream has replaced is made again, a few times at
@@ -44,6 +48,13 @@ void make_workspaces(ReplayStream& on) {
     on.make_workspaces();
   } catch (const c10::OutOfMemoryError&) {  // the call itself finds out what fits
   }
+}
+
+GivenMemory allocate(const std::vector<int>& buffers, const Resolved& sizes) {
+  GivenMemory out{buffers, {}};
+  out.tensors.reserve(buffers.size());
+  for (const int b : buffers) out.tensors.push_back(allocate_directly(sizes.buffers[static_cast<size_t>(b)]));
+  return out;
 }
 
 std::string operator_of(const artifact::Step& step) {
@@ -90,9 +101,11 @@ Recordings::Run Recordings::find(void* stream, Sizes& sizes, const CallInputs& i
   if (!on.try_enter()) return {};
   last_use_ = ++registry().uses;
   std::shared_ptr<Recording> found;
+  GivenMemory given;
   try {
     if (calls_operators_) make_workspaces(on);
-    found = use(kind_of(on, sizes.now().symbols), sizes, in, prepacked);
+    found = use(kind_of(on, sizes.now().symbols), sizes, in, prepacked, given);
+  } catch (const c10::OutOfMemoryError&) {  // the call itself finds out what fits
   } catch (const std::exception& e) {
     refuse(e.what());
   }
@@ -100,7 +113,7 @@ Recordings::Run Recordings::find(void* stream, Sizes& sizes, const CallInputs& i
     on.leave();
     return {};
   }
-  return Run(std::move(found));
+  return Run(std::move(found), std::move(given));
 }
 
 Recordings::Kind& Recordings::kind_of(ReplayStream& stream, const std::vector<int64_t>& symbols) {
@@ -118,13 +131,14 @@ Recordings::Kind& Recordings::kind_of(ReplayStream& stream, const std::vector<in
 }
 
 std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallInputs& in,
-                                           std::span<const at::Tensor> prepacked) {
+                                           std::span<const at::Tensor> prepacked, GivenMemory& given) {
+  if (!kind.recordings.empty()) given = allocate(kind.given, sizes.now());
   for (auto it = kind.recordings.begin(); it != kind.recordings.end(); ++it) {
-    if (!(*it)->fits(in, prepacked)) continue;
+    if (!(*it)->fits(in, prepacked, given)) continue;
     if ((*it)->replaced_bytes() >= kReplaced && kind.replaced < kMostReplaced && waits_ == 0) {
       ++kind.replaced;
       kind.recordings.erase(it);
-      return make(kind, sizes, in, prepacked);
+      return make(kind, sizes, in, prepacked, given);
     }
     std::rotate(kind.recordings.begin(), it, it + 1);
     return kind.recordings.front();
@@ -134,10 +148,11 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
   if (waits_ > 0 && --waits_ > 0) return nullptr;
   if (!kind.recordings.empty()) {
     std::set<int> other;
-    kind.recordings.front()->fits(in, prepacked, &other);
+    kind.recordings.front()->fits(in, prepacked, given, &other);
+    if (other.empty() && ++kind.moved == kMostMoves) kind.recordings.clear();
     widen(kind, other, in);
   }
-  return make(kind, sizes, in, prepacked);
+  return make(kind, sizes, in, prepacked, given);
 }
 
 void Recordings::widen(Kind& kind, const std::set<int>& other, const CallInputs& in) {
@@ -167,7 +182,7 @@ bool Recordings::may_copy(int buffer, const CallInputs& in) const {
 }
 
 std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const CallInputs& in,
-                                            std::span<const at::Tensor> prepacked) {
+                                            std::span<const at::Tensor> prepacked, GivenMemory& given) {
   const RecordedProgram what{what_.artifact, what_.program, what_.entries, prepacked};
   {
     const std::lock_guard lock(registry().mutex);
@@ -180,7 +195,7 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
   for (int tries = 0;; ++tries) {
     bool is_short = false;
     const Stopwatch watch;
-    const GraphFacts facts{refused_steps_, kind.changing};
+    const GraphFacts facts{refused_steps_, kind.changing, kind.moved < kMostMoves};
     GraphPlan plan =
         plan_graphs(what.artifact, static_cast<int>(what.program.first_copy()), sizes.now(), to_device(device_), facts);
     if (plan.graphs.empty()) {
@@ -195,7 +210,9 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
       return nullptr;
     }
     try {
-      std::shared_ptr<Recording> made = record(what, sizes, in, std::move(plan), kind.copied, *kind.stream);
+      if (given.buffers != plan.given) given = allocate(plan.given, sizes.now());
+      kind.given = plan.given;
+      std::shared_ptr<Recording> made = record(what, sizes, in, given, std::move(plan), kind.copied, *kind.stream);
       made->finish(what.program);
       kind.recordings.insert(kind.recordings.begin(), made);
       ++recorded_;

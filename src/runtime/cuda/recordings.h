@@ -43,11 +43,14 @@ class Recordings {
     Run& operator=(Run&&) = default;
     ~Run();
     Recording* recording() const { return recording_.get(); }
+    GivenMemory take_given() { return std::move(given_); }
 
    private:
     friend class Recordings;
-    explicit Run(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {}
+    Run(std::shared_ptr<Recording> recording, GivenMemory given)
+        : recording_(std::move(recording)), given_(std::move(given)) {}
     std::shared_ptr<Recording> recording_;  // this thread has entered its stream
+    GivenMemory given_;
   };
   // For a call on the device's current stream, which is not being captured. It may record. It never throws because a
   // recording cannot be made.
@@ -72,11 +75,15 @@ class Recordings {
     std::set<int> copied;                                // inputs that are copied
     std::set<int> changing;                              // buffers whose address changes in every call
     int replaced = 0;                                    // recordings that were made again for smaller memory
+    std::vector<int> given;                              // GraphPlan::given of the newest recording
+    int moved = 0;                                       // how often only outputs had new addresses
   };
   Kind& kind_of(ReplayStream& stream, const std::vector<int64_t>& symbols);
-  std::shared_ptr<Recording> use(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
-  std::shared_ptr<Recording> make(Kind& kind, Sizes& sizes, const CallInputs& in,
-                                  std::span<const at::Tensor> prepacked);
+  // `given` gets the memory of the run.
+  std::shared_ptr<Recording> use(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked,
+                                 GivenMemory& given);
+  std::shared_ptr<Recording> make(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked,
+                                  GivenMemory& given);
   // Notes that these buffers have other addresses than in any recording.
   void widen(Kind& kind, const std::set<int>& other, const CallInputs& in);
   bool may_copy(int buffer, const CallInputs& in) const;
