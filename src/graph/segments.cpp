@@ -134,25 +134,62 @@ class Divider {
 
 }  // namespace
 
-std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
-  constexpr int64_t kMost = 32;  // each costs some microseconds
-  int64_t all = 0;
-  std::vector<std::pair<int, size_t>> order;  // of the outputs
-  const std::unordered_map<const Node*, int> places = places_of(half);
+namespace {
+
+// Outputs in the order in which the half computes them, each with the place of its node; -1: an input.
+std::vector<std::pair<int, size_t>> order_of_outputs(const Graph& half,
+                                                     const std::unordered_map<const Node*, int>& places) {
+  std::vector<std::pair<int, size_t>> order;
   for (size_t i = 0; i < half.outputs.size(); ++i) {
     const Value* const v = half.outputs[i].value;
     order.emplace_back(v->producer ? places.at(v->producer) : -1, i);
-    all += memory_bytes(v->type);
   }
   std::ranges::sort(order);
+  return order;
+}
+
+}  // namespace
+
+std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
+  constexpr int64_t kMost = 32;  // each costs some microseconds
+  int64_t all = 0;
+  for (const Output& o : half.outputs) all += memory_bytes(o.value->type);
   std::vector<int> out(half.outputs.size(), 0);
   int segment = 0;
   int64_t held = 0;
-  for (const auto& [place, i] : order) {
+  for (const auto& [place, i] : order_of_outputs(half, places_of(half))) {
     const int64_t limit = std::max(segment == 0 ? std::min(first, bytes) : bytes, all / kMost);
     if (held > 0 && held >= limit) ++segment, held = 0;
     out[i] = segment;
     held += memory_bytes(half.outputs[i].value->type);
+  }
+  return out;
+}
+
+std::vector<int> segments_for_memory(const Graph& half, size_t saved) {
+  constexpr int64_t kFew = int64_t{32} << 20, kSegments = 6;
+  const std::unordered_map<const Node*, int> places = places_of(half);
+  std::vector<std::pair<int, int64_t>> freed;  // after a place, bytes
+  int64_t all = 0;
+  for (size_t i = 0; i < saved; ++i) {
+    const Value* const v = half.inputs[i].value;
+    int last = -1;
+    for (const Node* const user : v->users) last = std::max(last, places.at(user));
+    freed.emplace_back(last, memory_bytes(v->type));
+    all += freed.back().second;
+  }
+  std::ranges::sort(freed);
+  for (const Output& o : half.outputs) all += memory_bytes(o.value->type);
+  std::vector<int> out(half.outputs.size(), 0);
+  if (all < kFew) return out;
+  int segment = 0;
+  int64_t held = 0;
+  auto next = freed.begin();
+  for (const auto& [place, i] : order_of_outputs(half, places)) {
+    if (held >= all / kSegments) ++segment, held = 0;
+    out[i] = segment;
+    held += memory_bytes(half.outputs[i].value->type);
+    for (; next != freed.end() && next->first <= place; ++next) held += next->second;
   }
   return out;
 }

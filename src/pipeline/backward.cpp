@@ -217,11 +217,11 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
       d.parts.push_back({.results = std::move(half.results), .contiguous = std::move(contiguous)});
       continue;
     }
-    std::vector<int> segments;
-    if (buckets.other > 0) {
+    std::vector<int> segments = buckets.other > 0
+                                    ? graph::segments_of(*half.graph, buckets.first, buckets.other)
+                                    : graph::segments_for_memory(*half.graph, half.saved.size());
+    if (std::ranges::any_of(segments, [](int s) { return s > 0; }))
       for (graph::Output& o : half.graph->outputs) graph::own_gradient(*half.graph, o);  // segments hand on values
-      segments = graph::segments_of(*half.graph, buckets.first, buckets.other);
-    }
     const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));
     const std::vector<TangentState> likely = likely_states(half);
     runtime::BackwardPart part{.saved = std::move(half.saved),

@@ -99,6 +99,27 @@ TEST(GraphPlan, AddressesOfKernelsChangeAndThoseOfCallsDoNot) {
   EXPECT_EQ(plan.addresses[y], Address::Any);
 }
 
+TEST(GraphPlan, OutputsThatRecurAreGivenToTheCallsOfAGraph) {
+  for (const bool recur : {true, false}) {
+    Program p;
+    const int x = p.input(), w = p.input(), bias = p.input();
+    const int read = p.output(), product = p.output(), alone = p.output();
+    p.kernel(x, read);
+    p.call("aten::mm", {read, w}, product);
+    p.kernel(bias, alone);
+    for (const int b : {read, product, alone}) p.show(b);
+    p.a.outputs_recur = true;
+    runtime::GraphFacts facts;
+    facts.recur = recur;
+    const GraphPlan plan = p.plan(facts);
+    EXPECT_EQ(ranges(plan), (Ranges{{0, 3}}));
+    EXPECT_EQ(plan.addresses[read], recur ? Address::Given : Address::Own);
+    EXPECT_EQ(plan.addresses[product], recur ? Address::Given : Address::Own);
+    EXPECT_EQ(plan.addresses[alone], Address::Any);
+    EXPECT_EQ(plan.given, recur ? (std::vector<int>{read, product}) : std::vector<int>());
+  }
+}
+
 TEST(GraphPlan, RandomNumbersAndForeignOperatorsAndOtherDevicesRunBeside) {
   const artifact::Arg half{0.5}, on{true}, off{false};
   EXPECT_FALSE(runtime::why_direct({}, Program().a.steps.emplace_back(artifact::Assert{}), kGpu).empty());

@@ -84,11 +84,42 @@ std::vector<Value*> softmax_backward(Builder& b, const Node& node) {
   Value* total = sum_keeping(b, weighted, dims_of(node));
   return finish(b, node, {b("aten::mul.Tensor", {output, b("aten::sub.Tensor", {grad, total})})});
 }
+
+// The node that makes v, if it is this operator.
+const Node* made_by(const Value* v, std::string_view op) {
+  return v && v->producer && v->producer->op->name == op ? v->producer : nullptr;
+}
+
+// The sum over classes of what nll_loss_backward becomes (nll_backward_form in loss.cpp): only the target's class is not
+// zero, so no loop is needed, and the whole gradient is pointwise. nullptr: it is something else.
+Value* sum_of_target(Builder& b, const Value* grad, const IntList& dims) {
+  if (grad->type.dim() != 2 || dims != IntList{Expr(1)}) return nullptr;
+  const Node* const fill = made_by(grad, "aten::masked_fill.Scalar");
+  const auto* const zero = fill ? std::get_if<Expr>(&fill->args()[2]) : nullptr;
+  if (!zero || !zero->is_constant(0)) return nullptr;
+  const Node* const missed = made_by(fill->input(1), "aten::logical_not");
+  const Node* const product = made_by(fill->input(0), "aten::mul.Tensor");
+  const Node* const hit = missed ? made_by(missed->input(0), "aten::logical_and") : nullptr;
+  const Node* const at = hit ? made_by(hit->input(0), "aten::eq.Tensor") : nullptr;
+  const Node* const classes = at ? made_by(at->input(1), "aten::arange.start_step") : nullptr;
+  if (!product || !classes || !std::holds_alternative<Value*>(product->args()[1])) return nullptr;
+  Value *const kept = hit->input(1), *const scale = product->input(0), *mask = product->input(1);
+  if (const Node* const cast = made_by(mask, "aten::_to_copy")) mask = cast->input(0);
+  const IntList rows{grad->type.sizes[0], Expr(1)};
+  const auto is_one = [](Expr e) { return e.is_constant(1); };
+  const bool all = classes->results[0]->type.sizes == Sizes{grad->type.sizes[1]};
+  const bool by_row = scale->type.dim() <= 2 && (scale->type.dim() == 0 || is_one(scale->type.sizes.back()));
+  if (mask != missed->input(0) || !all || !by_row || kept->type.sizes != Sizes(rows)) return nullptr;
+  Value* const each = b("aten::expand", {scale, rows});
+  return b("aten::masked_fill.Scalar", {each, b("aten::logical_not", {kept}), Expr(0)});
+}
+
 std::vector<Value*> log_softmax_backward(Builder& b, const Node& node) {
   if (skip(node)) return {};
   Value* grad = opmath(b, node.input(0));
   Value* output = opmath(b, node.input(1));
-  Value* total = sum_keeping(b, grad, dims_of(node));
+  Value* total = sum_of_target(b, grad, dims_of(node));
+  if (!total) total = sum_keeping(b, grad, dims_of(node));
   return finish(b, node, {b("aten::sub.Tensor", {grad, b("aten::mul.Tensor", {b("aten::exp", {output}), total})})});
 }
 

@@ -98,8 +98,18 @@ bool pays(const Product& p) {
 Value* padded(Builder& b, const Operand& o, const Product& p) {
   const int64_t first = p.padding[o.dims[0]], second = p.padding[o.dims[1]];
   if (first == 0 && second == 0) return o.value;
-  if (!o.transposed)
-    return b("aten::constant_pad_nd", {o.value, IntList{Expr(0), Expr(second), Expr(0), Expr(first)}, Expr(0)});
+  if (!o.transposed) {
+    const TensorType& t = o.value->type;
+    const IntList by{Expr(0), Expr(second), Expr(0), Expr(first)};
+    if (t.dim() == 2) return b("aten::constant_pad_nd", {o.value, by, Expr(0)});
+    // As a matrix, which another product may read, too: then one kernel pads both.
+    Expr rows = 1;
+    for (size_t d = 0; d + 1 < t.dim(); ++d) rows = rows * t.sizes[d];
+    Value* const matrix = b("aten::view", {o.value, IntList{rows, t.sizes.back()}});
+    IntList sizes(t.sizes);
+    sizes.back() = sizes.back() + Expr(second);
+    return b("aten::view", {b("aten::constant_pad_nd", {matrix, by, Expr(0)}), sizes});
+  }
   Value* const in_memory = b("aten::t", {o.value});
   return b("aten::t",
            {b("aten::constant_pad_nd", {in_memory, IntList{Expr(0), Expr(first), Expr(0), Expr(second)}, Expr(0)})});
