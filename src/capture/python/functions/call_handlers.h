@@ -55,6 +55,8 @@ Result wrap_for_transform(Trace& t, const Call& c);
 Result numpy_function(Trace& t, const Call& c);
 
 // Of functions written in Python (python_functions.cpp of this folder).
+// imports.cpp
+Result import_module(Trace& t, const Call& c);
 // transforms.cpp
 Result without_compiled_autograd(Trace& t, const Call& c);
 Result load_decompositions(Trace& t, const Call& c);

@@ -18,10 +18,11 @@ Result wrap_for_transform(Trace& t, const Call& c) {
   return t.calls.plainly(c.function, span_of(args.get()).data(), c.n, nullptr);
 }
 
-// torch.func switches compiled autograd off around its own passes. A trace runs no pass by torch's engine.
+// The generator of a context manager that switches compiled autograd off, as torch.func does around its own passes. No
+// engine of PyTorch runs in a trace.
 Result without_compiled_autograd(Trace& t, const Call& c) {
-  static PyObject* const nothing = attribute_of("contextlib", "nullcontext").release();
-  if (!nothing || c.all() > 0) return std::nullopt;
+  static PyObject* const nothing = attribute_of("vesta.eager", "enter_nothing").release();
+  if (!nothing || c.all() > 0) return PyErr_Clear(), std::nullopt;
   return t.calls.in_place_of(c, nothing);
 }
 
