@@ -51,6 +51,7 @@ Result register_hook(Trace& t, const Call& c);
 Result retain_gradient(Trace& t, const Call& c);
 // transforms.cpp
 Result wrap_for_transform(Trace& t, const Call& c);
+Result enter_dual_level(Trace& t, const Call& c);
 // numpy_calls.cpp
 Result numpy_function(Trace& t, const Call& c);
 

@@ -64,7 +64,8 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C._autograd", "",
      "_saved_tensors_hooks_disable _saved_tensors_hooks_enable _saved_tensors_hooks_get_disabled_error_message",
      Effect::Torch},
-    {"torch._C", "", "_enter_dual_level _exit_dual_level _is_fwd_grad_enabled _set_fwd_grad_enabled", Effect::Torch},
+    {"torch._C", "", "_enter_dual_level", {Effect::Torch, handlers::enter_dual_level}},
+    {"torch._C", "", "_exit_dual_level _is_fwd_grad_enabled _set_fwd_grad_enabled", Effect::Torch},
     {"torch._C", "_FunctionBase", "apply", {Effect::Reads, handlers::autograd_apply}},
     {"torch._C", "_FunctionBase", "needs_input_grad saved_tensors", Effect::Torch},
 };

@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "capture/entry/context_key.h"
 #include "capture/python/package.h"
 #include "capture/python/tensors/guarded.h"
 #include "capture/python/tensors/leaf_hooks.h"
@@ -59,6 +58,7 @@ bool is_base_tensor(PyObject* x) { return reinterpret_cast<PyObject*>(Py_TYPE(x)
 bool is_traced(PyObject* x) {
   return is_tensor(x) && trace::traced(trace::unwrapped(THPVariable_Unpack(x))) != nullptr;
 }
+bool is_wrapped(PyObject* x) { return is_tensor(x) && trace::is_wrapped(THPVariable_Unpack(x)); }
 int is_of_tensor_type(PyObject* x, PyObject* type) {
   if (PyTuple_Check(type)) {
     int found = -1;
@@ -361,8 +361,6 @@ bool is_other_function_mode_active() {
   const std::array<int, 4> modes = function_modes();
   return std::find(modes.begin(), modes.end(), TorchState::kOtherMode) != modes.end();
 }
-
-bool is_foreign_mode_active() { return foreign_mode_active(); }
 
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
                         std::function<std::string()> line, std::function<int()> place) {

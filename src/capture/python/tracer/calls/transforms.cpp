@@ -1,5 +1,5 @@
-// Functional transforms (torch.func). Their Python code is traced as any other, and PyTorch's own kernels for vmap, grad
-// and jvp run in the trace: here is what they ask of the tensors that they wrap, and what they do beside that.
+// Functional transforms (torch.func). Their Python code is traced as any other, and PyTorch's own kernels for vmap,
+// grad and jvp run in the trace: here is what they ask of the tensors that they wrap, and what they do beside that.
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/tensors/inner_backward.h"
@@ -16,6 +16,12 @@ Result wrap_for_transform(Trace& t, const Call& c) {
   const Object args = Object::take(fake_arguments(c.args, c.n));
   if (!args) return t.graph_break(trace_failure());
   return t.calls.plainly(c.function, span_of(args.get()).data(), c.n, nullptr);
+}
+
+// In a transform, PyTorch's kernels give the tangents to the wrappers. Tensors of the trace itself have none.
+Result enter_dual_level(Trace& t, const Call&) {
+  if (torch_state().transforms > 0) return std::nullopt;
+  return t.graph_break(Break::ForwardMode);
 }
 
 // The generator of a context manager that switches compiled autograd off, as torch.func does around its own passes. No
