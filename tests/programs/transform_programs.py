@@ -605,3 +605,21 @@ def backward_pass_through_a_hessian_vector_product(x, v):
 @program(lambda n: (normal(n, 5).requires_grad_(),))
 def an_argument_that_requires_a_gradient(x):
     return grad(lambda z: (z**3).sum())(x).sum(), vmap(lambda z: z * 2)(x), jvp(torch.sin, (x,), (x.detach(),))[1]
+
+
+@program(lambda n: (normal(n, 4).requires_grad_(),))
+def many_tangents_at_once(x):
+    y = x.sin() * x.sum()
+    (jacobian,) = torch.autograd.grad(y, x, torch.eye(4, dtype=x.dtype), is_grads_batched=True)
+    return jacobian, y.detach()
+
+
+@program(tensors((4,)))
+def jacobians_of_autograd(x):
+    f = lambda v: v.sin() * v.sum()  # noqa: E731
+    together = torch.autograd.functional.jacobian(f, x, vectorize=True)
+    return (
+        together,
+        torch.autograd.functional.jacobian(f, x),
+        torch.autograd.functional.hessian(lambda v: f(v).sum(), x),
+    )

@@ -1,6 +1,6 @@
 // Tensors inside of a functional transform of torch.func: vmap, grad and jvp wrap the tensors that they give to a
-// function, and unwrap what it returns. PyTorch's kernels for the transforms run above the trace's dispatch key, so the
-// trace sees the operators on what is wrapped.
+// function, and unwrap what it returns. So does a backward pass for many tangents at once. PyTorch's kernels for the
+// transforms run above the trace's dispatch key, so the trace sees the operators on what is wrapped.
 #pragma once
 
 #include <ATen/core/Tensor.h>

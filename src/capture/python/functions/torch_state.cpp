@@ -64,6 +64,7 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C._autograd", "",
      "_saved_tensors_hooks_disable _saved_tensors_hooks_enable _saved_tensors_hooks_get_disabled_error_message",
      Effect::Torch},
+    {"torch._C", "", "_vmapmode_decrement_nesting _vmapmode_increment_nesting", Effect::Torch},
     {"torch._C", "", "_enter_dual_level", {Effect::Torch, handlers::enter_dual_level}},
     {"torch._C", "", "_exit_dual_level _is_fwd_grad_enabled _set_fwd_grad_enabled", Effect::Torch},
     {"torch._C", "_FunctionBase", "apply", {Effect::Reads, handlers::autograd_apply}},

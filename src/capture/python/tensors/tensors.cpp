@@ -1,6 +1,7 @@
 #include "capture/python/tensors/tensors.h"
 
 #include <ATen/Context.h>
+#include <ATen/LegacyVmapMode.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
@@ -243,6 +244,9 @@ static uint64_t dual_levels() {
   return n;
 }
 
+// A batch of tangents (is_grads_batched) has levels of its own.
+static int64_t transform_levels() { return static_cast<int64_t>(at::functorch::getDynamicLayerStack().size()); }
+
 TorchState torch_state() {
   const auto autocast = [](c10::DeviceType device) -> TorchState::Autocast {
     return {at::autocast::is_autocast_enabled(device), static_cast<int>(at::autocast::get_autocast_dtype(device))};
@@ -260,7 +264,7 @@ TorchState torch_state() {
           .cuda = autocast(c10::kCUDA),
           .autocast_nesting = nesting,
           .function_modes = function_modes(),
-          .transforms = static_cast<int>(at::functorch::getDynamicLayerStack().size()),
+          .transforms = static_cast<int>(transform_levels() + at::impl::VmapMode::current_vmap_level()),
           .function_enabled =
               at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED,
           .saved_tensor_hooks = at::SavedTensorDefaultHooks::is_enabled(),
@@ -272,6 +276,7 @@ struct KeptTorchState::Whole {
   at::impl::PythonTorchFunctionTLS functions = at::impl::PythonTorchFunctionTLS::get_state();
   at::impl::SavedTensorDefaultHooksTLS saved_tensor_hooks = at::SavedTensorDefaultHooks::get_tls_state();
   uint64_t dual_levels = vesta::capture::dual_levels();
+  int64_t transforms = transform_levels(), batches = at::impl::VmapMode::current_vmap_level();
 };
 
 KeptTorchState::KeptTorchState() : state_(torch_state()), whole_(std::make_unique<Whole>()) {}
@@ -283,8 +288,8 @@ KeptTorchState::~KeptTorchState() {
   c10::AutogradState::get_tls_state().set_fw_grad_mode(state_.forward_gradients);
   // The code that leaves these levels has not run.
   for (uint64_t n = dual_levels(); n > whole_->dual_levels; --n) torch::autograd::ForwardADLevel::release_idx(n - 1);
-  while (static_cast<int>(at::functorch::getDynamicLayerStack().size()) > state_.transforms)
-    at::functorch::popDynamicLayerAndDeleteMetadata();
+  while (transform_levels() > whole_->transforms) at::functorch::popDynamicLayerAndDeleteMetadata();
+  while (at::impl::VmapMode::current_vmap_level() > whole_->batches) at::impl::VmapMode::decrement_nesting();
   TorchState now = torch_state(), was = state_;
   // No trace changes these.
   was.inference = now.inference;
