@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
 import torch
@@ -87,3 +87,8 @@ def is_torchs(module: Any) -> bool:
 def is_compiling() -> bool:
     """Whether the calling code is being captured, by Vesta or by ``torch.compile``."""
     return torch.compiler.is_compiling()
+
+
+def enter_nothing() -> Iterator[None]:
+    """In a trace: the generator of a context manager that concerns code outside of the trace alone."""
+    yield

@@ -9,6 +9,7 @@
 #include "base/compile_memory.h"
 #include "base/fault.h"
 #include "interop/torch_types.h"
+#include "trace/tensors/wrapped.h"
 
 namespace vesta::trace {
 namespace {
@@ -61,8 +62,8 @@ std::string why_not_traced(const at::Tensor& t) {
   if (t.is_nested()) return "a nested tensor";
   if (keys.has(c10::DispatchKey::Python)) return "a tensor subclass";
   if (impl->has_symbolic_sizes_strides()) return "a tensor with symbolic sizes of another trace";
+  if (is_wrapped(t)) return "a tensor of a functional transform (torch.func)";
   if (keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize,
-                                        c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                         c10::DispatchKey::ZeroTensor, c10::DispatchKey::MkldnnCPU})))
     return "a tensor wrapped by another transformation";
   if (has_names(t)) return "a tensor with named dimensions";

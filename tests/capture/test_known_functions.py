@@ -130,6 +130,8 @@ def test_operators_on_tensors() -> None:
         (torch.Tensor.tolist, "refused"),
         (torch.from_numpy, "refused"),
         (torch._C._set_grad_enabled, "torch"),
+        (torch._C._functorch._grad_increment_nesting, "torch"),
+        (torch._C._autograd._saved_tensors_hooks_disable, "torch"),
         (torch._C._group_tensors_by_device_and_dtype, "tensors"),
         (torch._C._get_mkldnn_enabled, "reads"),
         (numpy.sqrt, "reads"),

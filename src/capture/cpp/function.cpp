@@ -107,7 +107,7 @@ const char* why_not_compiled(const Call& call) {
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) return "an input has a forward-mode tangent";
   }
-  return capture::foreign_mode_active() ? "a dispatch mode or a functional transform is active" : nullptr;
+  return capture::foreign_mode();
 }
 
 // Why a variant may not run this call; nullptr: it may.

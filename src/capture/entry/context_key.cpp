@@ -25,14 +25,14 @@ uint64_t context_key() {
   return key;
 }
 
-bool foreign_mode_active() {
+const char* foreign_mode() {
   static const c10::DispatchKeySet usual =
       c10::DispatchKeySet({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView}) |
       c10::autocast_dispatch_keyset;
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
-  if (!(included - usual).empty()) return true;
-  // Forward-mode differentiation is active: a compiled program would drop the tangents.
-  return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
+  if (!(included - usual).empty()) return "a dispatch mode or a functional transform is active";
+  // A compiled program would drop the tangents.
+  return torch::autograd::ForwardADLevel::try_get_by_idx(0) ? "forward-mode differentiation is active" : nullptr;
 }
 
 }  // namespace vesta::capture

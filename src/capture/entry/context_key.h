@@ -9,7 +9,8 @@ namespace vesta::capture {
 // Autocast (enabled, dtype, per device), default dtype, deterministic algorithms, inference mode, grad mode.
 uint64_t context_key();
 
-// A dispatch mode or a functional transform is active: each operator must go through the dispatcher.
-bool foreign_mode_active();
+// What is active that must see each operator: a dispatch mode, a functional transform or forward-mode differentiation.
+// nullptr: nothing.
+const char* foreign_mode();
 
 }  // namespace vesta::capture

@@ -1,5 +1,7 @@
 #include "trace/gradients/inner_backward.h"
 
+#include <ATen/core/grad_mode.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -9,6 +11,7 @@
 #include "base/check.h"
 #include "trace/gradients/joint.h"
 #include "trace/recorder.h"
+#include "trace/tensors/wrapped.h"
 
 namespace vesta::trace {
 namespace {
@@ -65,7 +68,7 @@ class InnerPass {
 
  private:
   at::Tensor fake(const at::Tensor& t) const {
-    if (!t.defined() || traced(t)) return t;
+    if (!t.defined() || traced(t) || is_wrapped(t)) return t;
     recorder_.alias_of(t);
     return recorder_.fake_of(t);
   }
@@ -79,11 +82,12 @@ class InnerPass {
   void look_at(const NodePointer& node) {
     if (!node->pre_hooks().empty() || !node->post_hooks().empty())
       VESTA_UNSUPPORTED("a hook on a node of a backward pass inside the program");
-    if (call_.creates_graph && recorder_.gradients->function_of(*node))
+    if (call_.creates_graph && recorder_.gradients && recorder_.gradients->function_of(*node))
       VESTA_UNSUPPORTED("a gradient of a gradient of a custom autograd.Function");
     const auto* const leaf = dynamic_cast<const AccumulateGrad*>(node.get());
     if (!leaf || ends_.contains(node.get())) return;
-    if (!traced(leaf->variable)) VESTA_UNSUPPORTED("a backward pass reaches a leaf that the program has not used");
+    if (!traced(leaf->variable) && !is_wrapped(leaf->variable))
+      VESTA_UNSUPPORTED("a backward pass reaches a leaf that the program has not used");
     ends_.insert(node.get());
     leaves_.emplace_back(node, leaf->variable);
   }
@@ -164,13 +168,17 @@ class InnerPass {
   class Program {
    public:
     explicit Program(InnerPass& pass)
-        : above_(pass.recorder_.gradients->above_autograd()), source_(pass.recorder_.source), was_(source_) {
+        : above_(pass.recorder_.gradients ? pass.recorder_.gradients->above_autograd()
+                                          : Gradients::AboveAutograd(below_)),
+          source_(pass.recorder_.source),
+          was_(source_) {
       source_.clear();
     }
     ~Program() { source_ = was_; }
     Program& operator=(Program&&) = delete;  // neither copied nor moved
 
    private:
+    bool below_ = false;  // in a trace without gradients
     Gradients::AboveAutograd above_;
     std::string& source_;
     std::string was_;
@@ -210,8 +218,14 @@ std::vector<at::Tensor> run_backward(Recorder& r, const InnerBackward& call, con
 std::vector<at::Tensor> run_backward(const InnerBackward& call, PassEvents& events) {
   Recorder* const r = Recorder::current();
   VESTA_CHECK(r, "a backward pass is traced outside of a trace");
-  if (!r->gradients) throw NeedsGradients("needs gradients: the program runs a backward pass");
-  return r->gradients->run_backward(call, events);
+  if (r->gradients) return r->gradients->run_backward(call, events);
+  // torch.func's own pass: autograd has followed the wrappers, whatever the trace records.
+  if (!std::ranges::any_of(call.results, is_wrapped))
+    throw NeedsGradients("needs gradients: the program runs a backward pass");
+  const at::AutoGradMode mode(call.creates_graph);
+  const auto source = c10::make_scope_exit([&, was = r->source] { r->source = was; });
+  ReleasedNodes released;
+  return run_backward(*r, call, {}, released, events);
 }
 
 bool is_released(const at::Tensor& t, const Ends& released) {

@@ -63,7 +63,8 @@ variable_list NodeWalk::results_of(const NodePointer& node, variable_list given)
   if (std::ranges::none_of(given, [](const at::Tensor& t) { return t.defined(); })) return {};
   recorder_.source = node->name();
   try {
-    const TracedFunction* const function = recorder_.gradients->function_of(*node);
+    const Gradients* const gradients = recorder_.gradients.get();
+    const TracedFunction* const function = gradients ? gradients->function_of(*node) : nullptr;
     std::optional<variable_list> ours = function ? function->replay(recorder_, given) : derivative(node, given);
     variable_list found = ours ? *std::move(ours) : (*node)(std::move(given));
     torch::autograd::validate_outputs(node->next_edges(), found, [&](const std::string& why) {

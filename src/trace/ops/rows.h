@@ -42,6 +42,7 @@ std::span<const OperatorRow> attention_rows();
 std::span<const OperatorRow> contents_rows();
 std::span<const OperatorRow> copy_rows();
 std::span<const OperatorRow> factory_rows();
+std::span<const OperatorRow> forward_gradient_rows();
 std::span<const OperatorRow> indexing_rows();
 std::span<const OperatorRow> linear_algebra_rows();
 std::span<const OperatorRow> normalization_rows();

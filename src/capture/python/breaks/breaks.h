@@ -95,6 +95,8 @@ enum class Break : uint8_t {
   RandomState,
   TraceFailed,
   AutogradFunction,
+  TransformedTensor,
+  ForwardMode,
   SavedTensorHooks,
   Checkpoint,
   ViewRelation,

@@ -98,6 +98,7 @@ int Describer::described(PyObject* x) {
 }
 
 int Describer::tensor_or_number(PyObject* x) {
+  if (is_wrapped(x)) return fail(x, Break::TransformedTensor);
   if (is_traced(x) || is_symbolic_int(x)) {
     outputs.push_back(x);
     alive.push_back(Object::share(x));

@@ -49,10 +49,18 @@ Result make_gradients(Trace& t, const Call& c);
 Result run_backward(Trace& t, const Call& c);
 Result register_hook(Trace& t, const Call& c);
 Result retain_gradient(Trace& t, const Call& c);
+// transforms.cpp
+Result wrap_for_transform(Trace& t, const Call& c);
+Result enter_dual_level(Trace& t, const Call& c);
 // numpy_calls.cpp
 Result numpy_function(Trace& t, const Call& c);
 
 // Of functions written in Python (python_functions.cpp of this folder).
+// imports.cpp
+Result import_module(Trace& t, const Call& c);
+// transforms.cpp
+Result without_compiled_autograd(Trace& t, const Call& c);
+Result load_decompositions(Trace& t, const Call& c);
 // compiling.cpp
 Result is_compiling(Trace& t, const Call& c);
 Result is_dynamo_compiling(Trace& t, const Call& c);

@@ -94,6 +94,12 @@ bool runs_autograd(PyCodeObject* code) {
   return path == "autograd/__init__.py" && (name == "backward" || name == "grad");
 }
 
+bool runs_transform(PyCodeObject* code) {
+  constexpr std::string_view kTransforms[] = {"_functorch/apis.py", "_functorch/deprecated.py",
+                                              "_functorch/eager_transforms.py", "_functorch/vmap.py"};
+  return is_in(file_in_torch(code), kTransforms);
+}
+
 bool relays_is_compiling(std::string_view module) {
   constexpr std::string_view kRelays[] = {"torch._utils", "torch.compiler", "torch._dynamo.external_utils",
                                           "vesta.eager"};

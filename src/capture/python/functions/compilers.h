@@ -23,6 +23,10 @@ bool updates_parameters(PyCodeObject* code);
 // After a graph break in it all of it runs without a hook.
 bool runs_autograd(PyCodeObject* code);
 
+// A function of torch.func that gives another function's derivative or batches it: grad(f), vmap(f). After a graph
+// break in f all of the call runs without a hook: f sees the transform's tensors, which only eager code computes with.
+bool runs_transform(PyCodeObject* code);
+
 // The module only relays the question whether it is compiled: its caller asks.
 bool relays_is_compiling(std::string_view module);
 // torch's own code whose result may depend on the answer: it is told no.

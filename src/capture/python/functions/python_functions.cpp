@@ -38,6 +38,9 @@ constexpr Row kRows[] = {
     {"torch.optim.optimizer", "_get_value", handlers::optimizer_value},
     {"torch.autograd", "_make_grads", handlers::make_gradients},
     {"torch.autograd.graph", "_engine_run_backward", handlers::run_backward},
+    {"importlib", "import_module", handlers::import_module},
+    {"torch._dynamo.compiled_autograd", "_disable", handlers::without_compiled_autograd},
+    {"torch._functorch.predispatch", "lazy_load_decompositions", handlers::load_decompositions},
     {"torch", "Tensor.register_hook", handlers::register_hook, true},
     {"torch", "Tensor.register_post_accumulate_grad_hook", handlers::register_hook, true},
 };

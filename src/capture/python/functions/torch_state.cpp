@@ -54,10 +54,19 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "", "_cuda_isCurrentStreamCapturing", {Effect::Reads, handlers::torch_setting}, in_cuda_builds()},
     {"torch._C", "", "_are_functorch_transforms_active", Effect::Torch},
     {"torch._C._functorch", "",
-     "_add_batch_dim _remove_batch_dim _unwrap_batched _vmap_decrement_nesting _vmap_increment_nesting "
-     "get_dynamic_layer_stack_depth get_unwrapped is_batchedtensor is_functorch_wrapped_tensor maybe_current_level "
-     "maybe_get_bdim maybe_get_level peek_interpreter_stack unwrap_if_dead",
+     "_grad_decrement_nesting _grad_increment_nesting _jvp_decrement_nesting _jvp_increment_nesting _remove_batch_dim "
+     "_unwrap_batched _unwrap_for_grad _vmap_decrement_nesting _vmap_increment_nesting get_dynamic_layer_stack_depth "
+     "get_inplace_requires_grad_allowed get_unwrapped is_batchedtensor is_functorch_wrapped_tensor "
+     "is_gradtrackingtensor maybe_current_level maybe_get_bdim maybe_get_level peek_interpreter_stack "
+     "set_inplace_requires_grad_allowed unwrap_if_dead",
      Effect::Torch},
+    {"torch._C._functorch", "", "_add_batch_dim _wrap_for_grad", {Effect::Torch, handlers::wrap_for_transform}},
+    {"torch._C._autograd", "",
+     "_saved_tensors_hooks_disable _saved_tensors_hooks_enable _saved_tensors_hooks_get_disabled_error_message",
+     Effect::Torch},
+    {"torch._C", "", "_vmapmode_decrement_nesting _vmapmode_increment_nesting", Effect::Torch},
+    {"torch._C", "", "_enter_dual_level", {Effect::Torch, handlers::enter_dual_level}},
+    {"torch._C", "", "_exit_dual_level _is_fwd_grad_enabled _set_fwd_grad_enabled", Effect::Torch},
     {"torch._C", "_FunctionBase", "apply", {Effect::Reads, handlers::autograd_apply}},
     {"torch._C", "_FunctionBase", "needs_input_grad saved_tensors", Effect::Torch},
 };

@@ -23,7 +23,7 @@ Entered entered(PyObject* f, int depth) {
     if (is_disabled(f) || computes_nothing(f)) return {};
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
     if (is_standard_library(code)) return {};  // it computes nothing with tensors
-    if (enters_compiler(code) || updates_parameters(code) || runs_autograd(code)) return {};
+    if (enters_compiler(code) || updates_parameters(code) || runs_autograd(code) || runs_transform(code)) return {};
     return {code};
   }
   if (PyMethod_Check(f)) return entered(PyMethod_GET_FUNCTION(f), depth + 1);

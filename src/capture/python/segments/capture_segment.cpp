@@ -45,7 +45,7 @@ class Attempts {
       settings.stop_at = -1;
       return Next::Again;
     }
-    if (r.site.wants_value) return Next::Again;
+    if (r.site.wants_value || load(r.site.module)) return Next::Again;
     if (r.site.needs_gradients && !settings.gradients) {
       settings.gradients = true;
       return Next::Again;
@@ -78,6 +78,14 @@ class Attempts {
   int frames = 0;  // of Python functions that the last trace entered
 
  private:
+  // Whether this module was missing and is there now.
+  static bool load(const std::string& module) {
+    if (module.empty() || PyDict_GetItemString(PyImport_GetModuleDict(), module.c_str())) return false;
+    const Object loaded = Object::take(PyImport_ImportModule(module.c_str()));
+    PyErr_Clear();  // the program's own import raises it
+    return static_cast<bool>(loaded);
+  }
+
   Next leave_to_python(TraceResult& r) {
     site = std::move(r.site);
     return Next::LeaveToPython;

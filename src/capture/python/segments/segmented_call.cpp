@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/events.h"
+#include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/entry/frame_events.h"
 #include "capture/python/interpreter/evaluate.h"
@@ -354,7 +355,7 @@ PyObject* SegmentedCall::run() {
     const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
     // The instruction at a break may have entered a mode.
     if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active", true);
-    if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active", true);
+    if (const char* mode = foreign_mode()) return go_on_eagerly(mode, true);
     if (!s->skipped.empty() && !is_worth_another_look(*s, captured_)) {
       const bool whole = fresh_ && !gain_->entered && !captured_.fullgraph;
       left(leave_to_python(s->skipped));

@@ -12,6 +12,7 @@
 #include "capture/python/tensors/guarded.h"
 #include "capture/python/tensors/leaf_hooks.h"
 #include "trace/gradients/inner_backward.h"
+#include "trace/tensors/wrapped.h"
 
 namespace vesta::capture {
 namespace {
@@ -28,7 +29,7 @@ Object object_of(const at::Tensor& t) {
 
 // The fake tensor of a tensor of the program.
 at::Tensor as_fake(const at::Tensor& t) {
-  if (trace::traced(t)) return t;
+  if (trace::traced(t) || trace::is_wrapped(t)) return t;
   trace::Recorder* const r = trace::Recorder::current();
   r->alias_of(t);
   return r->fake_of(t);
@@ -121,7 +122,7 @@ std::optional<Object> tangent_for(PyObject* result, PyObject* given) {
       decided = t.sym_sizes() == g.sym_sizes() && t.is_complex() == g.is_complex();
       return Py_NewRef(given);
     }
-    if (!trace::Recorder::current()->gradients)
+    if (!trace::Recorder::current()->gradients && !trace::is_wrapped(t))
       throw trace::NeedsGradients("needs gradients: the program runs a backward pass");
     if (!t.requires_grad()) return Py_NewRef(Py_None);
     decided = t.is_floating_point() && t.sym_numel() == 1;

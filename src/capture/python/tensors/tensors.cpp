@@ -1,15 +1,19 @@
 #include "capture/python/tensors/tensors.h"
 
 #include <ATen/Context.h>
+#include <ATen/LegacyVmapMode.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
@@ -17,7 +21,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "capture/entry/context_key.h"
 #include "capture/python/package.h"
 #include "capture/python/tensors/guarded.h"
 #include "capture/python/tensors/leaf_hooks.h"
@@ -25,6 +28,7 @@
 #include "trace/generator.h"
 #include "trace/recorder.h"
 #include "trace/tensors/traced_tensor.h"
+#include "trace/tensors/wrapped.h"
 #include "trace/trace.h"
 #include "vesta/error.h"
 
@@ -52,7 +56,10 @@ PyObject* as_subclass(PyObject* tensor, PyObject* type) {
 }
 
 bool is_base_tensor(PyObject* x) { return reinterpret_cast<PyObject*>(Py_TYPE(x)) == THPVariableClass; }
-bool is_traced(PyObject* x) { return is_tensor(x) && trace::traced(THPVariable_Unpack(x)) != nullptr; }
+bool is_traced(PyObject* x) {
+  return is_tensor(x) && trace::traced(trace::unwrapped(THPVariable_Unpack(x))) != nullptr;
+}
+bool is_wrapped(PyObject* x) { return is_tensor(x) && trace::is_wrapped(THPVariable_Unpack(x)); }
 int is_of_tensor_type(PyObject* x, PyObject* type) {
   if (PyTuple_Check(type)) {
     int found = -1;
@@ -230,6 +237,16 @@ std::array<int, 4> function_modes() {
 
 }  // namespace
 
+// Levels of forward-mode differentiation, which the whole process shares.
+static uint64_t dual_levels() {
+  uint64_t n = 0;
+  while (torch::autograd::ForwardADLevel::try_get_by_idx(n)) ++n;
+  return n;
+}
+
+// A batch of tangents (is_grads_batched) has levels of its own.
+static int64_t transform_levels() { return static_cast<int64_t>(at::functorch::getDynamicLayerStack().size()); }
+
 TorchState torch_state() {
   const auto autocast = [](c10::DeviceType device) -> TorchState::Autocast {
     return {at::autocast::is_autocast_enabled(device), static_cast<int>(at::autocast::get_autocast_dtype(device))};
@@ -247,22 +264,32 @@ TorchState torch_state() {
           .cuda = autocast(c10::kCUDA),
           .autocast_nesting = nesting,
           .function_modes = function_modes(),
-          .transforms = static_cast<int>(at::functorch::getDynamicLayerStack().size()),
+          .transforms = static_cast<int>(transform_levels() + at::impl::VmapMode::current_vmap_level()),
           .function_enabled =
-              at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED};
+              at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED,
+          .saved_tensor_hooks = at::SavedTensorDefaultHooks::is_enabled(),
+          .leaves_in_transforms = at::functorch::getInplaceRequiresGradAllowed(),
+          .forward_gradients = c10::AutogradState::get_tls_state().get_fw_grad_mode()};
 }
 
-struct KeptTorchState::Functions {
-  at::impl::PythonTorchFunctionTLS state = at::impl::PythonTorchFunctionTLS::get_state();
+struct KeptTorchState::Whole {
+  at::impl::PythonTorchFunctionTLS functions = at::impl::PythonTorchFunctionTLS::get_state();
+  at::impl::SavedTensorDefaultHooksTLS saved_tensor_hooks = at::SavedTensorDefaultHooks::get_tls_state();
+  uint64_t dual_levels = vesta::capture::dual_levels();
+  int64_t transforms = transform_levels(), batches = at::impl::VmapMode::current_vmap_level();
 };
 
-KeptTorchState::KeptTorchState() : state_(torch_state()), functions_(std::make_unique<Functions>()) {}
+KeptTorchState::KeptTorchState() : state_(torch_state()), whole_(std::make_unique<Whole>()) {}
 
 KeptTorchState::~KeptTorchState() {
-  at::impl::PythonTorchFunctionTLS::set_state(functions_->state);
+  at::impl::PythonTorchFunctionTLS::set_state(whole_->functions);
+  at::SavedTensorDefaultHooks::set_tls_state(whole_->saved_tensor_hooks);
+  at::functorch::setInplaceRequiresGradAllowed(state_.leaves_in_transforms);
+  c10::AutogradState::get_tls_state().set_fw_grad_mode(state_.forward_gradients);
   // The code that leaves these levels has not run.
-  while (static_cast<int>(at::functorch::getDynamicLayerStack().size()) > state_.transforms)
-    at::functorch::popDynamicLayerAndDeleteMetadata();
+  for (uint64_t n = dual_levels(); n > whole_->dual_levels; --n) torch::autograd::ForwardADLevel::release_idx(n - 1);
+  while (transform_levels() > whole_->transforms) at::functorch::popDynamicLayerAndDeleteMetadata();
+  while (at::impl::VmapMode::current_vmap_level() > whole_->batches) at::impl::VmapMode::decrement_nesting();
   TorchState now = torch_state(), was = state_;
   // No trace changes these.
   was.inference = now.inference;
@@ -326,6 +353,10 @@ CaptureDifference difference(const TorchState& was, const TorchState& is) {
   if (was.transforms != is.transforms)
     return changed("the number of functional transforms", was.transforms, is.transforms);
   if (was.function_enabled != is.function_enabled) return other("whether __torch_function__ is called");
+  if (was.saved_tensor_hooks != is.saved_tensor_hooks) return other("whether hooks on saved tensors are allowed");
+  if (was.leaves_in_transforms != is.leaves_in_transforms)
+    return other("whether requires_grad_() is allowed in a functional transform");
+  if (was.forward_gradients != is.forward_gradients) return other("whether forward-mode differentiation is on");
   return {};
 }
 
@@ -335,8 +366,6 @@ bool is_other_function_mode_active() {
   const std::array<int, 4> modes = function_modes();
   return std::find(modes.begin(), modes.end(), TorchState::kOtherMode) != modes.end();
 }
-
-bool is_foreign_mode_active() { return foreign_mode_active(); }
 
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
                         std::function<std::string()> line, std::function<int()> place) {

@@ -47,7 +47,8 @@ bool is_base_tensor(PyObject* x);  // exactly torch.Tensor
 // isinstance(t, type) as the program sees it, if `type` is such a class or a tuple with one: no fake tensor is an
 // instance of one. -1: `type` is another class, or others decide.
 int is_of_tensor_type(PyObject* t, PyObject* type);
-bool is_traced(PyObject* x);    // made in a trace
+bool is_traced(PyObject* x);    // made in a trace, or wrapped by a functional transform around such a tensor
+bool is_wrapped(PyObject* x);   // a tensor inside of a functional transform, alive or left
 bool is_symbolic(PyObject* x);  // a torch.SymInt, SymFloat or SymBool
 bool is_symbolic_int(PyObject* x);
 bool is_symbolic_bool(PyObject* x);
@@ -108,6 +109,9 @@ struct TorchState {
   std::array<int, 4> function_modes{};
   int transforms = 0;  // levels of functional transforms: vmap, grad and others
   bool function_enabled = true;
+  bool saved_tensor_hooks = true;     // they are allowed
+  bool leaves_in_transforms = false;  // requires_grad_() is allowed in a functional transform
+  bool forward_gradients = true;      // forward-mode differentiation is switched on
   bool operator==(const TorchState&) const = default;
 };
 TorchState torch_state();
@@ -125,12 +129,10 @@ class KeptTorchState {
 
  private:
   TorchState state_;
-  struct Functions;  // torch function modes
-  std::unique_ptr<Functions> functions_;
+  struct Whole;  // what TorchState has only in part
+  std::unique_ptr<Whole> whole_;
 };
 CaptureDifference difference(const TorchState& was, const TorchState& is);
-// A dispatch mode or a functional transform is active: every operator must go through the dispatcher.
-bool is_foreign_mode_active();
 bool are_function_modes_active();  // a TorchFunctionMode sees every operator; a default device is one
 // A TorchFunctionMode other than a default device is active: only the mode knows what it does with an operator.
 bool is_other_function_mode_active();

@@ -68,6 +68,10 @@ PyObject* Progress::graph_break(Reason why) {
   return stopped();
 }
 
+void Progress::want_module(std::string_view name) {
+  if (!ended_ && name.starts_with("torch.")) site_.module = name;
+}
+
 PyObject* Progress::stopped() {
   PyErr_SetString(PyExc_RuntimeError, "the trace has ended");
   return nullptr;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "capture/python/breaks/breaks.h"
@@ -23,6 +24,7 @@ struct BreakSite {
   std::vector<UserLine> stack;  // the calls from the root frame to `where`, outermost first
   bool needs_gradients = false;
   bool wants_value = false;  // of a symbolic scalar: the next trace takes the value as a constant
+  std::string module;        // that the program imports: one of torch's own, loaded before the next trace
 };
 
 // The line of an instruction, or the first line of the function where the instruction has none.
@@ -44,6 +46,9 @@ class Progress {
   static PyObject* stopped();
   // The next trace needs the value of a symbolic scalar.
   void want_value(bool wanted) { site_.wants_value = wanted; }
+  // The program imports a module that is not loaded. What the import of a module of torch does is no effect of the
+  // program.
+  void want_module(std::string_view name);
   const BreakSite& site() const { return site_; }
 
   // The instruction at work. A function that the trace calls leaves it, and its caller puts it back.

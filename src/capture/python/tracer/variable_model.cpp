@@ -162,24 +162,34 @@ Object VariableModel::absolute_name(Frame* f, PyObject* name, long up) {
   return out.empty() || *text == 0 ? Object() : Object::take(PyUnicode_InternFromString(out.c_str()));
 }
 
+PyObject* VariableModel::missing_module(PyObject* name) {
+  t_.progress.want_module(utf8_of(name));
+  return t_.graph_break(Break::ModuleImported);
+}
+
+PyObject* VariableModel::loaded_module(PyObject* name) {
+  PyObject* modules = PyImport_GetModuleDict();
+  PyObject* module = name ? PyDict_GetItemWithError(modules, name) : nullptr;
+  if (!module || !PyModule_Check(module)) return PyErr_Clear(), missing_module(name);
+  t_.guards.add(Check::Is, t_.sources.value(t_.tracker.constant_source(modules), name), module);
+  return t_.tracker.track_constant(module);
+}
+
 PyObject* VariableModel::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) {
   PyObject* modules = PyImport_GetModuleDict();
   const long up = PyLong_Check(level) ? PyLong_AsLong(level) : 0;
   const Object absolute = up > 0 ? absolute_name(f, name, up) : Object::share(name);
   name = absolute.get();
-  PyObject* module = name ? PyDict_GetItemWithError(modules, name) : nullptr;
-  if (!module || !PyModule_Check(module)) {
-    PyErr_Clear();
-    return t_.graph_break(Break::ModuleImported);
-  }
-  t_.guards.add(Check::Is, t_.sources.value(t_.tracker.constant_source(modules), name), module);
+  const Object loaded = Object::take(loaded_module(name));
+  if (!loaded) return nullptr;
+  PyObject* module = loaded.get();
   if (up == 0 && (fromlist == Py_None || (PyTuple_Check(fromlist) && PyTuple_GET_SIZE(fromlist) == 0))) {
     const char* text = PyUnicode_AsUTF8(name);
     const char* dot = text ? std::strchr(text, '.') : nullptr;
     if (dot) {
       const Object top = Object::take(PyUnicode_FromStringAndSize(text, dot - text));
       module = PyDict_GetItemWithError(modules, top.get());
-      if (!module) return t_.graph_break(Break::ModuleImported);
+      if (!module) return missing_module(top.get());
     }
   }
   // `from package import module` imports a module that is not loaded yet.
@@ -188,6 +198,8 @@ PyObject* VariableModel::import_name(Frame* f, PyObject* name, PyObject* fromlis
     if (PyUnicode_CompareWithASCIIString(wanted, "*") == 0) continue;
     if (!PyDict_GetItemWithError(PyModule_GetDict(module), wanted)) {
       PyErr_Clear();
+      const Object submodule = Object::take(PyUnicode_FromFormat("%U.%U", name, wanted));
+      if (submodule) t_.progress.want_module(utf8_of(submodule.get()));
       return t_.graph_break(Break::NameImported);
     }
   }

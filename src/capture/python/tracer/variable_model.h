@@ -37,8 +37,11 @@ class VariableModel {
   int store_global(Frame* f, PyObject* name, PyObject* value);
   PyObject* import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level);
   PyObject* import_from(PyObject* module, PyObject* name);
+  // The module of this name in sys.modules, guarded; new. The trace ends if there is none.
+  PyObject* loaded_module(PyObject* name);
 
  private:
+  PyObject* missing_module(PyObject* name);
   // The source of the globals or builtins of a frame.
   int namespace_source(Frame* f, PyObject* dict);
   // What a relative import means in this frame; empty if that cannot be said.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/stopwatch.h"
+#include "capture/entry/context_key.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/wrapper/captured_callable.h"
@@ -53,7 +54,7 @@ bool is_fx_tracing() {
 
 // Why another tracer must see the program itself, which it follows by proxies or at the dispatcher; nullptr: none runs.
 const char* traced_elsewhere() {
-  if (is_foreign_mode_active()) return "a dispatch mode or a functional transform is active";
+  if (const char* mode = foreign_mode()) return mode;
   return is_fx_tracing() ? "torch.fx traces it" : nullptr;
 }
 

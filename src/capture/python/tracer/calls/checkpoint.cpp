@@ -107,7 +107,7 @@ bool wrote_objects(const Trace& t, size_t writes_before) {
 }  // namespace
 
 Result checkpoint(Trace& t, const Call& c) {
-  if (c.n == 0) return std::nullopt;
+  if (c.n == 0 || !torch_state().saved_tensor_hooks) return std::nullopt;
   const Arguments arguments(c);
   if (!arguments.is_valid()) return nullptr;
   for (const auto& [name, value] : arguments.options())

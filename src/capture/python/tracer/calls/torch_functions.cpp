@@ -66,6 +66,8 @@ Result require_grad(Trace& t, const Call& c) {
   PyObject* const tensor = c.owner();
   PyObject* const wanted = c.rest_count() == 0 ? Py_True : c.rest()[0];
   const bool is_new = t.sources.find(t.tensors.held_by_program(tensor)) < 0;
+  // A transform makes leaves of its own; its kernels follow them, and refuse those of the program.
+  if (is_wrapped(tensor) || torch_state().transforms > 0) return t.calls.plainly(c);
   if (wanted == Py_True) {
     const Object required = Object::take(t.objects.get_attr(tensor, "requires_grad"_name));
     if (!required) return nullptr;
