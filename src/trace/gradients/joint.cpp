@@ -7,11 +7,13 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "graph/graph.h"
 #include "interop/autograd_node.h"
+#include "trace/gradients/crossings.h"
 #include "trace/gradients/inner_backward.h"
 #include "trace/gradients/node_walk.h"
 #include "trace/recorder.h"
@@ -21,13 +23,8 @@ namespace {
 
 using graph::Output;
 using graph::OutputKind;
+using torch::autograd::Edge;
 using torch::autograd::Node;
-
-// A result with a gradient of its own, as graph::JointPart::results numbers them.
-struct Root {
-  at::Tensor tensor;
-  int output;
-};
 
 class Walk {
  public:
@@ -36,20 +33,21 @@ class Walk {
       if (in.history.is_valid()) ends_.insert(in.history.function.get());
   }
 
+  const Ends& ends() const { return ends_; }
+
   bool reaches_an_input(const Root& root) const {
     bool found = false;
-    for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, ends_,
-                  [&](const NodePointer& n) { found |= ends_.contains(n.get()); });
+    for_each_node({root.edge.function}, ends_, [&](const NodePointer& n) { found |= ends_.contains(n.get()); });
     return found;
   }
 
-  // Results that share a node which saves something belong together.
-  std::vector<std::vector<Root>> parts_of(const std::vector<Root>& roots) const {
+  // Roots that share a node which saves something belong together.
+  static std::vector<std::vector<Root>> parts_of(const std::vector<Root>& roots, const Ends& ends) {
     std::vector<std::pair<std::vector<Root>, std::unordered_set<const Node*>>> parts;
     for (const Root& root : roots) {
       std::unordered_set<const Node*> saving;
-      for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, ends_, [&](const NodePointer& n) {
-        if (!ends_.contains(n.get()) && !saves_nothing(*n)) saving.insert(n.get());
+      for_each_node({root.edge.function}, ends, [&](const NodePointer& n) {
+        if (!ends.contains(n.get()) && !saves_nothing(*n)) saving.insert(n.get());
       });
       std::vector<Root> together;
       std::erase_if(parts, [&](auto& part) {
@@ -64,39 +62,47 @@ class Walk {
     }
     std::vector<std::vector<Root>> out;
     for (auto& part : parts) {
-      std::ranges::sort(part.first, {}, &Root::output);
+      std::ranges::sort(part.first, {}, [](const Root& r) { return std::pair(r.is_crossing, r.number); });
       out.push_back(std::move(part.first));
     }
     return out;
   }
 
-  graph::JointPart run(const std::vector<Root>& roots) {
+  graph::JointPart run(const std::vector<Root>& roots, const Ends& ends, const Crossings& crossings) {
     graph::JointPart out;
-    NodeWalk walk(recorder_, ends_);
+    NodeWalk walk(recorder_, ends);
     std::vector<NodePointer> starts;
     for (const Root& root : roots) {
-      const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(root.tensor);
       out.tangents.push_back(static_cast<int>(recorder_.graph().inputs.size()));
-      out.results.push_back(root.output);
-      walk.add(edge, tangent_for(root));
-      starts.push_back(edge.function);
+      (root.is_crossing ? out.takes : out.results).push_back(root.number);
+      walk.add(root.edge, tangent_for(root.is_crossing ? crossings.crossings[static_cast<size_t>(root.number)].type
+                                                       : recorder_.type_of(root.tensor)));
+      starts.push_back(root.edge.function);
     }
     walk.run(starts);
+    const auto give = [&](graph::Value* value) {
+      out.gradients.push_back(static_cast<int>(recorder_.graph().outputs.size()));
+      recorder_.graph().outputs.push_back({.value = value});
+    };
     for (const JointInput& in : inputs_) {
       if (!in.history.is_valid()) continue;
       const at::Tensor gradient = walk.arrived(in.history);
       if (!gradient.defined()) continue;
-      graph::Value* const value = value_for(in, gradient);
-      out.gradients.push_back(static_cast<int>(recorder_.graph().outputs.size()));
+      give(value_for(in, gradient));
       out.inputs.push_back(in.input);
-      recorder_.graph().outputs.push_back({.value = value});
+    }
+    for (const auto& [at, crossing] : crossings.entries()) {
+      if (!ends.contains(at.function.get())) continue;
+      const at::Tensor gradient = walk.arrived(at);
+      if (!gradient.defined()) continue;
+      give(dense(gradient));
+      out.gives.push_back(crossing);
     }
     return out;
   }
 
  private:
-  at::Tensor tangent_for(const Root& root) {
-    graph::TensorType type = recorder_.type_of(root.tensor);
+  at::Tensor tangent_for(graph::TensorType type) {
     // A tensor with the strides of an expanded result could not hold another gradient for each element.
     if (!graph::is_non_overlapping_and_dense(type)) type.strides = graph::contiguous_strides(type.sizes);
     graph::Value* v = recorder_.graph().add_input(std::move(type), graph::InputKind::Argument,
@@ -105,7 +111,10 @@ class Walk {
   }
 
   graph::Value* value_for(const JointInput& end, const at::Tensor& gradient) {
-    if (end.real.is_leaf()) return in_layout_of_leaf(recorder_, gradient, end.fake);
+    return end.real.is_leaf() ? in_layout_of_leaf(recorder_, gradient, end.fake) : dense(gradient);
+  }
+
+  graph::Value* dense(const at::Tensor& gradient) {
     graph::Value* const value = recorder_.value_of(gradient);
     if (graph::is_non_overlapping_and_dense(value->type)) return value;
     graph::TensorType want = value->type;
@@ -136,7 +145,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
   std::unordered_set<size_t> taken;
   const auto take = [&](const at::Tensor& t, size_t output) {
     if (!taken.insert(output).second) return;
-    roots.push_back({t, static_cast<int>(output)});
+    roots.push_back({torch::autograd::impl::gradient_edge(t), t, static_cast<int>(output)});
   };
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].isTensor() || !results[i].toTensor().defined()) continue;
@@ -162,7 +171,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
     if (!in.fake.requires_grad() || std::ranges::none_of(r.graph().mutations, is_written)) continue;
     // It was written while gradient mode was off.
     if (in.fake.is_leaf() || in.fake.grad_fn() == in.history.function) continue;
-    roots.push_back({in.fake, -1 - in.input});
+    roots.push_back({torch::autograd::impl::gradient_edge(in.fake), in.fake, -1 - in.input});
   }
   return roots;
 }
@@ -170,7 +179,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
 }  // namespace
 
 graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs,
-                          const ReleasedNodes& released) {
+                          const ReleasedNodes& released, std::span<const HookedResult> hooked) {
   graph::Graph& g = r.graph();
   graph::Joint joint{.first_tangent = g.inputs.size(), .first_gradient = g.outputs.size()};
   graph::Node* const last = g.last();
@@ -195,7 +204,20 @@ graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, 
   Walk walk(r, inputs);
   std::vector<Root> roots = roots_of(r, results, inputs, joint.histories);
   std::erase_if(roots, [&](const Root& root) { return !walk.reaches_an_input(root); });
-  for (const std::vector<Root>& part : walk.parts_of(roots)) joint.parts.push_back(walk.run(part));
+  Crossings crossings(inputs, hooked, roots, walk.ends());
+  // A call gives a result with hooks the history that its crossing has.
+  std::erase_if(roots, [&](const Root& root) { return crossings.is_hooked(root.edge); });
+  for (int level = crossings.deepest(); level >= 0; --level) {
+    std::vector<Root> own = crossings.roots_of(level);
+    std::ranges::copy_if(roots, std::back_inserter(own),
+                         [&](const Root& root) { return crossings.level(root.edge) == level; });
+    const Ends ends = crossings.ends_of(level);
+    for (const std::vector<Root>& part : Walk::parts_of(own, ends))
+      joint.parts.push_back(walk.run(part, ends, crossings));
+    crossings.say_parts_done(level, joint.parts.size());
+  }
+  joint.crossings = std::move(crossings.crossings);
+  joint.places = std::move(crossings.places);
   if (r.failure) std::rethrow_exception(r.failure);
   joint.first_backward = last ? last->next : g.first();
   restore.release();

@@ -107,6 +107,7 @@ int Describer::tensor_or_number(PyObject* x) {
       const int gradient = value(alive.back().get());
       if (gradient < 0) return -1;
       epilogue.effects.push_back({Write::RetainedGradient, output, -1, gradient});
+      repeat_retained(x);
     }
     return is_tensor(x) && !is_base_tensor(x) ? describe_subclass(*this, x, output) : output;
   }
