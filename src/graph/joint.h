@@ -24,13 +24,13 @@ struct JointPart {
   std::vector<int> gives;      // numbers of crossings
 };
 
-// A gradient that leaves a part where autograd calls hooks, or where the ways of several parts meet. A part takes it, or
-// a place of hooks, which passes it on.
+// A gradient that leaves a part where autograd calls hooks, or where ways of several parts meet. A part takes it, a
+// place of hooks, which passes it on, or a leaf that the program has made and returns.
 struct Crossing {
   TensorType type;
   int place = -1;   // a number of Joint::places; negative: a part takes it
   int next = -1;    // of a place: the crossing that gets the gradient then, or, if negative, the input -1 - next
-  int output = -1;  // of a place: the output of the program whose gradient it is; -1: none
+  int output = -1;  // the output of the program whose gradient it is, if it has hooks or is a leaf; -1: none
 };
 
 // A part of the program whose values the backward pass computes again (torch.utils.checkpoint): values with these ids,
@@ -42,7 +42,7 @@ struct CheckpointRegion {
 // The graph's inputs are the program's, then from `first_tangent` on the tangents. Its outputs are the program's, then
 // from `first_gradient` on the gradients. Only nodes from `first_backward` on (nullptr: none) are of the backward pass.
 struct Joint {
-  std::vector<JointPart> parts;  // each gives to earlier ones, and to places whose `after` is no greater than its number
+  std::vector<JointPart> parts;  // each gives to earlier ones, and to places whose `after` is no more than its number
   std::vector<Crossing> crossings;
   std::vector<HookPlace> places;
   size_t first_tangent = 0;
@@ -59,10 +59,10 @@ struct BackwardHalf {
   // Its inputs are the saved tensors, then the tangents; its integer arguments are the sizes (Halves::sizes). Its
   // outputs are the gradients, each value once.
   std::unique_ptr<Graph> graph;
-  std::vector<int> saved;      // indices of Halves::saved
-  std::vector<int> results;    // as JointPart::results, of the forward half
-  std::vector<int> inputs;     // of the forward half
-  std::vector<int> gradients;  // per gradient, an output of `graph`
+  std::vector<int> saved;         // indices of Halves::saved
+  std::vector<int> results;       // as JointPart::results, of the forward half
+  std::vector<int> inputs;        // of the forward half
+  std::vector<int> gradients;     // per gradient, an output of `graph`
   std::vector<int> takes, gives;  // as those of JointPart
 };
 

@@ -219,9 +219,8 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   for (graph::BackwardHalf& half : halves.backward) {
     std::vector<bool> contiguous = contiguous_tangents(half);
     if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
-      d.parts.push_back({.results = std::move(half.results),
-                         .takes = std::move(half.takes),
-                         .contiguous = std::move(contiguous)});
+      d.parts.push_back(
+          {.results = std::move(half.results), .takes = std::move(half.takes), .contiguous = std::move(contiguous)});
       continue;
     }
     std::vector<int> segments;

@@ -60,7 +60,7 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<int64_t> sizes_;
   std::vector<at::DimVector> strides_;  // by tangent
-  torch::autograd::edge_list edges_;  // of the inputs whose gradients this segment gives
+  torch::autograd::edge_list edges_;    // of the inputs whose gradients this segment gives
   // For derivatives of the gradients: the program's inputs, and their versions.
   std::vector<at::Tensor> inputs_;
   std::vector<uint32_t> versions_;

@@ -44,13 +44,16 @@ class CallNodes {
     }
     for (const Crossing& c : program_.crossings)
       if (c.place >= 0 && c.next < 0)
-        input_edges_.emplace(c.next,
-                             torch::autograd::impl::gradient_edge(in.tensor(static_cast<size_t>(-1 - c.next))));
+        input_edges_.emplace(c.next, torch::autograd::impl::gradient_edge(in.tensor(static_cast<size_t>(-1 - c.next))));
   }
 
   // Before views of the results are made.
   void connect(std::span<const c10::IValue> outputs) {
     crossings_.resize(program_.crossings.size());
+    for (size_t i = 0; i < crossings_.size(); ++i)
+      if (const Crossing& c = program_.crossings[i]; c.place < 0 && c.output >= 0)
+        crossings_[i] = torch::autograd::impl::gradient_edge(
+            outputs[static_cast<size_t>(c.output)].toTensor().set_requires_grad(true));
     connect_places(0, outputs);
     for (size_t i = 0; i < parts_.size(); ++i) {
       NodePointer next;
@@ -87,8 +90,8 @@ class CallNodes {
       }
       places_[i]->set_next_edges(std::move(edges));
       for (const int c : place.crossings)
-        crossings_[static_cast<size_t>(c)] = {
-            places_[i], places_[i]->add_input_metadata(example_of(program_.crossings[static_cast<size_t>(c)], outputs))};
+        crossings_[static_cast<size_t>(c)] = {places_[i], places_[i]->add_input_metadata(example_of(
+                                                              program_.crossings[static_cast<size_t>(c)], outputs))};
     }
   }
 
@@ -96,7 +99,7 @@ class CallNodes {
   void set_histories(std::span<const c10::IValue> outputs) const {
     for (size_t i = 0; i < crossings_.size(); ++i) {
       const int output = program_.crossings[i].output;
-      if (output < 0 || !outputs[static_cast<size_t>(output)].isTensor()) continue;
+      if (output < 0 || program_.crossings[i].place < 0 || !outputs[static_cast<size_t>(output)].isTensor()) continue;
       torch::autograd::impl::set_gradient_edge(outputs[static_cast<size_t>(output)].toTensor(), crossings_[i]);
     }
   }

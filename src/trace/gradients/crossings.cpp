@@ -26,8 +26,10 @@ static graph::TensorType type_at(const Edge& e) {
 }
 
 Crossings::Crossings(const std::vector<JointInput>& inputs, std::span<const HookedResult> hooked,
-                     const std::vector<Root>& roots, const Ends& ends)
+                     const std::vector<Root>& leaves, const std::vector<Root>& roots, const Ends& ends)
     : inputs_(inputs), ends_(ends) {
+  for (const Root& leaf : leaves)
+    crossings[static_cast<size_t>(enter(leaf.edge, add(leaf.edge, -1)))].output = leaf.number;
   if (hooked.empty()) return;
   std::vector<NodePointer> starts;
   for (const HookedResult& h : hooked) {
@@ -123,11 +125,11 @@ int Crossings::taken(const Edge& e) {
 // The crossing that a gradient comes to which goes along the edge. Negative: an input.
 int Crossings::entered(const Edge& e) {
   const Node* const node = e.function.get();
+  if (const auto it = entered_.find(key_of(e)); it != entered_.end()) return it->second;
   if (ends_.contains(node)) {
     const auto in = std::ranges::find(inputs_, node, [](const JointInput& x) { return x.history.function.get(); });
     return -1 - in->input;
   }
-  if (const auto it = entered_.find(key_of(e)); it != entered_.end()) return it->second;
   if (relays_.contains(node)) return enter_relay(e);
   const int next = taken(e);
   return enter(e, hooked_.contains(key_of(e)) ? add_to_place(e, add_place(node), next) : next);

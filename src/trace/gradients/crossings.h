@@ -1,5 +1,6 @@
-// Where gradients leave the parts of a backward pass: at tensors with hooks, which autograd calls between two parts, and
-// where ways of a gradient meet that have passed other numbers of hooks. So each node of autograd belongs to one part.
+// Where gradients leave the parts of a backward pass: at tensors with hooks, which autograd calls between two parts,
+// and where ways of a gradient meet that have passed other numbers of hooks. So each node of autograd belongs to one
+// part.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +17,8 @@
 
 namespace vesta::trace {
 
-// Where a part of the pass begins: at a result with a gradient of its own, as graph::JointPart::results numbers them, or
-// at a crossing.
+// Where a part of the pass begins: at a result with a gradient of its own, as graph::JointPart::results numbers them,
+// or at a crossing.
 struct Root {
   torch::autograd::Edge edge;
   at::Tensor tensor;  // of a result
@@ -27,9 +28,9 @@ struct Root {
 
 class Crossings {
  public:
-  // `ends`: of all parts.
-  Crossings(const std::vector<JointInput>& inputs, std::span<const HookedResult> hooked, const std::vector<Root>& roots,
-            const Ends& ends);
+  // `leaves`: results that are leaves of the program's own. `ends`: of all parts, where inputs and leaves are.
+  Crossings(const std::vector<JointInput>& inputs, std::span<const HookedResult> hooked,
+            const std::vector<Root>& leaves, const std::vector<Root>& roots, const Ends& ends);
 
   // How many hooks a gradient has passed at most when it comes here. A part runs nodes of one level.
   int level(const torch::autograd::Edge& e) const;

@@ -173,13 +173,21 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
   const auto is_fake = [&](const at::Tensor& t) {
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const JointInput& input) { return input.fake.is_same(t); });
   };
+  // A call makes it as a leaf, or nobody can see it.
+  const auto may_be_leaf = [&](const at::Tensor& t) {
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].isTensor() && results[i].toTensor().is_same(t))
+        return !t.is_view() && recorder_.graph().outputs[i].kind == graph::OutputKind::Fresh;
+    return true;
+  };
   const auto start = [&](const at::Tensor& t) {
     if (!t.requires_grad() || is_released(t, released_.nodes)) return;
     const bool has_own = !torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t);
     if (has_own && (t.is_leaf() || !may_have_hooks(*t.grad_fn()))) refuse_hook(t.grad_fn().get());
     if (t.retains_grad() && !may_keep_gradient(t)) refuse_hook(t.grad_fn().get());
     if (!t.is_leaf()) return follow(t.grad_fn());
-    if (traced(t) && !is_fake(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
+    if (traced(t) && !is_fake(t) && !may_be_leaf(t))
+      VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
   };
   for (const auto& [real, fake, input, history] : inputs_) {
     if (fake.is_leaf() && fake.requires_grad() != real.requires_grad())
@@ -258,8 +266,8 @@ std::vector<Gradients::Pending> Gradients::pending_hooks(const std::vector<at::T
     if (!h.tensor.defined() || !reached.contains(h.node.get()) || !has_hooks(*h.node)) continue;
     if (h.tensor.is_leaf() || h.tensor.grad_fn() != h.node || !h.node->pre_hooks().empty()) continue;
     if (h.kind == HookKind::OnNode && !function_of(*h.node)->passes_on()) continue;
-    const bool is_known = std::ranges::any_of(
-        out, [&](const Pending& p) { return p.first.is_same(h.tensor) && p.second == h.kind; });
+    const bool is_known =
+        std::ranges::any_of(out, [&](const Pending& p) { return p.first.is_same(h.tensor) && p.second == h.kind; });
     if (!is_known) out.emplace_back(h.tensor, h.kind);
   }
   return out;

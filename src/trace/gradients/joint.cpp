@@ -28,13 +28,16 @@ using torch::autograd::Node;
 
 class Walk {
  public:
-  Walk(Recorder& r, const std::vector<JointInput>& inputs) : recorder_(r), inputs_(inputs) {
+  Walk(Recorder& r, const std::vector<JointInput>& inputs, const std::vector<Root>& leaves)
+      : recorder_(r), inputs_(inputs) {
     for (const JointInput& in : inputs)
       if (in.history.is_valid()) ends_.insert(in.history.function.get());
+    for (const Root& leaf : leaves) ends_.insert(leaf.edge.function.get());
   }
 
   const Ends& ends() const { return ends_; }
 
+  // Or a leaf of the program's own.
   bool reaches_an_input(const Root& root) const {
     bool found = false;
     for_each_node({root.edge.function}, ends_, [&](const NodePointer& n) { found |= ends_.contains(n.get()); });
@@ -136,6 +139,19 @@ History history_of(const c10::IValue& v, const Ends& released) {
   return t.is_view() && !t.grad_fn() ? History::Unrecorded : History::Recorded;
 }
 
+// Results that are leaves which the program has made.
+std::vector<Root> leaves_of(const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs) {
+  std::vector<Root> out;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].isTensor() || !results[i].toTensor().defined()) continue;
+    const at::Tensor& t = results[i].toTensor();
+    const auto is_own = [&](const JointInput& in) { return in.fake.is_same(t); };
+    if (traced(t) && t.is_leaf() && t.requires_grad() && std::ranges::none_of(inputs, is_own))
+      out.push_back({.edge = torch::autograd::impl::gradient_edge(t), .tensor = t, .number = static_cast<int>(i)});
+  }
+  return out;
+}
+
 // The results that autograd's node of the program gets a gradient for. Views of them are made again in every call, and
 // autograd follows these.
 std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs,
@@ -201,10 +217,13 @@ graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, 
   });
   const at::AutoGradMode off(false);
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
-  Walk walk(r, inputs);
+  const std::vector<Root> leaves = leaves_of(results, inputs);
+  Walk walk(r, inputs, leaves);
   std::vector<Root> roots = roots_of(r, results, inputs, joint.histories);
-  std::erase_if(roots, [&](const Root& root) { return !walk.reaches_an_input(root); });
-  Crossings crossings(inputs, hooked, roots, walk.ends());
+  std::erase_if(roots, [&](const Root& root) {
+    return walk.ends().contains(root.edge.function.get()) || !walk.reaches_an_input(root);
+  });
+  Crossings crossings(inputs, hooked, leaves, roots, walk.ends());
   // A call gives a result with hooks the history that its crossing has.
   std::erase_if(roots, [&](const Root& root) { return crossings.is_hooked(root.edge); });
   for (int level = crossings.deepest(); level >= 0; --level) {

@@ -46,8 +46,7 @@ class Events final : public trace::PassEvents {
     gradients[index] = hooked(nullptr, functions, gradients[index]);
   }
 
-  void run_node_hook(const torch::autograd::FunctionPreHook& hook,
-                     torch::autograd::variable_list& gradients) override {
+  void run_node_hook(const torch::autograd::FunctionPreHook& hook, torch::autograd::variable_list& gradients) override {
     run_node_hook(node_functions_of(hook), gradients, nullptr);
   }
 
@@ -199,7 +198,8 @@ std::vector<LaterHooks> later_hooks(const std::vector<PyObject*>& results) {
     }
     for (const auto& hook : node.tensor_pre_hooks()) {
       size_t index = 0;
-      if (PyObject* const functions = functions_of(*hook, &index); functions && static_cast<int64_t>(index) == tensor.output_nr())
+      if (PyObject* const functions = functions_of(*hook, &index);
+          functions && static_cast<int64_t>(index) == tensor.output_nr())
         add(functions);
     }
   }

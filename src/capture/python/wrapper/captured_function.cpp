@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/stopwatch.h"
+#include "capture/python/tensors/anomaly_mode.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/wrapper/captured_callable.h"
@@ -54,7 +55,8 @@ bool is_fx_tracing() {
 // Why another tracer must see the program itself, which it follows by proxies or at the dispatcher; nullptr: none runs.
 const char* traced_elsewhere() {
   if (is_foreign_mode_active()) return "a dispatch mode or a functional transform is active";
-  return is_fx_tracing() ? "torch.fx traces it" : nullptr;
+  if (is_fx_tracing()) return "torch.fx traces it";
+  return is_anomaly_mode_on() ? "torch.autograd.set_detect_anomaly is on" : nullptr;
 }
 
 CallArguments arguments_of(PyObject* const* args, size_t flags, PyObject* names) {
