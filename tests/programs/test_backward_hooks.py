@@ -1,8 +1,8 @@
 """Hooks on gradients, and gradients that intermediate tensors retain.
 
 Each program runs several times eagerly and compiled from equal states. Hooks of a pass inside of the compiled function
-are part of its graph (``INSIDE``); what no graph can have is a graph break (``BREAKS``). ``test_later_hooks.py`` has the
-hooks that autograd calls after the compiled function.
+are part of its graph (``INSIDE``); what no graph can have is a graph break (``BREAKS``). Hooks that autograd calls
+after the compiled function are in ``test_later_hooks.py``.
 """
 
 from __future__ import annotations
