@@ -346,3 +346,29 @@ def test_second_derivatives_are_the_methods_or_refused() -> None:
         assert "double backward" in str(e)
     else:
         torch.testing.assert_close(x.grad, y.grad)
+
+
+class Unfilled(torch.autograd.Function):
+    """Gets None for a result that no loss depends on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx: Any, first: torch.Tensor | None, second: torch.Tensor | None) -> Any:
+        return torch.full((4,), 7.0) if second is None else second * 3
+
+
+def test_a_function_that_takes_no_zeros() -> None:
+    found = []
+    for call in (one_of_two, vesta.compile(one_of_two, options=OPTIONS)):
+        x = leaf(4)
+        call(x).backward()
+        found.append(x.grad)
+    torch.testing.assert_close(found[1], found[0])
+
+
+def one_of_two(x: torch.Tensor) -> torch.Tensor:
+    return Unfilled.apply(x)[0].sum()
