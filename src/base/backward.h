@@ -1,7 +1,9 @@
 // Facts about the halves of a program with gradients, for those that make the halves and those that run them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace vesta {
 
@@ -27,6 +29,12 @@ enum class TangentState : uint8_t {
   Dense,      // a tensor with the strides of the result, or contiguous where the result has gaps or is expanded
   Expanded,   // one number, seen at every element: all strides are 0 (the gradient of a sum)
   Undefined,  // nothing: no loss depends on the result
+};
+
+// A node of autograd's graph that only calls hooks: those of one tensor, or of several tensors at once.
+struct HookPlace {
+  std::vector<int> crossings;  // the gradients that it gets (graph/joint.h)
+  size_t after = 0;            // of the parts, it gives gradients to the first `after` ones alone
 };
 
 }  // namespace vesta

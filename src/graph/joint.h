@@ -14,12 +14,25 @@ namespace vesta::graph {
 // Results whose backward passes share something that eager would save. Each part has a node in autograd's graph, which
 // saves and frees by itself.
 struct JointPart {
-  std::vector<int> tangents;  // inputs of the joint graph: the gradients of results
-  // Per tangent, what it is the gradient of: an output of the joint graph, which is Fresh, or, if negative, the
-  // contents of the written input -1 - result.
+  std::vector<int> tangents;  // inputs of the joint graph: the gradients of `results`, then those of `takes`
+  // What a tangent is the gradient of: an output of the joint graph, which is Fresh, or, if negative, the contents of
+  // the written input -1 - result.
   std::vector<int> results;
-  std::vector<int> gradients;  // outputs of the joint graph: Fresh, a tangent (Input), or a view of one (InputView)
-  std::vector<int> inputs;     // per gradient, the program's input that it is the gradient of
+  std::vector<int> takes;      // numbers of crossings
+  // Outputs of the joint graph: those of `inputs`, then those of `gives`. Fresh, a tangent (Input), or a view of one
+  // (InputView).
+  std::vector<int> gradients;
+  std::vector<int> inputs;     // of the program
+  std::vector<int> gives;      // numbers of crossings
+};
+
+// A gradient that leaves a part where autograd calls hooks, or where ways of several parts meet. A part takes it, a
+// place of hooks, which passes it on, or a leaf that the program has made and returns.
+struct Crossing {
+  TensorType type;
+  int place = -1;   // a number of Joint::places; negative: a part takes it
+  int next = -1;    // of a place: the crossing that gets the gradient then, or, if negative, the input -1 - next
+  int output = -1;  // the output of the program whose gradient it is, if it has hooks or is a leaf; -1: none
 };
 
 // A part of the program whose values the backward pass computes again (torch.utils.checkpoint): values with these ids,
@@ -31,7 +44,9 @@ struct CheckpointRegion {
 // The graph's inputs are the program's, then from `first_tangent` on the tangents. Its outputs are the program's, then
 // from `first_gradient` on the gradients. Only nodes from `first_backward` on (nullptr: none) are of the backward pass.
 struct Joint {
-  std::vector<JointPart> parts;
+  std::vector<JointPart> parts;  // each gives to earlier ones, and to places whose `after` is no more than its number
+  std::vector<Crossing> crossings;
+  std::vector<HookPlace> places;
   size_t first_tangent = 0;
   size_t first_gradient = 0;
   std::vector<History> histories;  // by output of the program that is returned
@@ -46,10 +61,11 @@ struct BackwardHalf {
   // Its inputs are the saved tensors, then the tangents; its integer arguments are the sizes (Halves::sizes). Its
   // outputs are the gradients, each value once.
   std::unique_ptr<Graph> graph;
-  std::vector<int> saved;      // indices of Halves::saved
-  std::vector<int> results;    // as JointPart::results, of the forward half
-  std::vector<int> inputs;     // per gradient, the input of the forward half
-  std::vector<int> gradients;  // per gradient, an output of `graph`
+  std::vector<int> saved;         // indices of Halves::saved
+  std::vector<int> results;       // as JointPart::results, of the forward half
+  std::vector<int> inputs;        // of the forward half
+  std::vector<int> gradients;     // per gradient, an output of `graph`
+  std::vector<int> takes, gives;  // as those of JointPart
 };
 
 struct Halves {
@@ -59,6 +75,8 @@ struct Halves {
   std::vector<Saved> saved;
   std::vector<int> sizes;  // outputs of the forward half, integers
   std::vector<BackwardHalf> backward;
+  // Per crossing, the sizes of its gradient: each a number, or, if negative, the integer output -1 - size.
+  std::vector<std::vector<int64_t>> crossing_sizes;
 };
 
 // Whether a second run has no effect and gives equal results.

@@ -33,6 +33,17 @@ class Splitter {
       out_.sizes.push_back(static_cast<int>(outputs.size()));
       outputs.push_back({.kind = OutputKind::Integer, .integer = s.symbol});
     }
+    for (const Crossing& c : joint_.crossings) {
+      std::vector<int64_t>& sizes = out_.crossing_sizes.emplace_back();
+      for (const Expr& size : c.type.sizes) {
+        if (size.is_constant()) {
+          sizes.push_back(size.constant());
+          continue;
+        }
+        sizes.push_back(-1 - static_cast<int64_t>(outputs.size()));
+        outputs.push_back({.kind = OutputKind::Integer, .integer = size});
+      }
+    }
     graph_->outputs = std::move(outputs);
     for (Node* n = graph_->last(); n && backward_.contains(n);) {
       Node* const previous = n->prev;
@@ -170,9 +181,12 @@ class Splitter {
     }
     for (size_t i = 0; i < part.tangents.size(); ++i) {
       const Input& in = graph_->inputs[static_cast<size_t>(part.tangents[i])];
-      half.results.push_back(part.results[i]);
       add_input(in.value, in.name);
     }
+    half.results = part.results;
+    half.takes = part.takes;
+    half.inputs = part.inputs;
+    half.gives = part.gives;
     for (const Node* n : in_order_of_use(needs.nodes)) add_copy(to, *n, map, values);
     std::unordered_map<const Value*, int> places;
     for (size_t i = 0; i < part.gradients.size(); ++i) {
@@ -180,7 +194,6 @@ class Splitter {
       const auto [it, added] = places.try_emplace(v, static_cast<int>(to.outputs.size()));
       if (added) to.outputs.push_back(output_of(part, part.gradients[i], half.saved.size(), map, values.at(v)));
       half.gradients.push_back(it->second);
-      half.inputs.push_back(part.inputs[i]);
     }
     return half;
   }

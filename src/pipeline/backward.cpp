@@ -10,6 +10,7 @@
 #include "graph/saved_values.h"
 #include "graph/segments.h"
 #include "graph/tangents.h"
+#include "interop/torch_types.h"
 #include "trace/graph_interpreter.h"
 
 namespace vesta::pipeline {
@@ -130,15 +131,16 @@ graph::Limit limit_of(const Options& options) {
   return out;
 }
 
-// The tangents that the first backward pass probably brings: that of the only result, or of a loss beside other results
-// (its only number without dimensions). Empty: unknown.
+// The tangents that the first backward pass probably brings: those of crossings, and that of the only result, or of a
+// loss beside other results (its only number without dimensions). Empty: unknown.
 std::vector<TangentState> likely_states(const graph::BackwardHalf& half) {
   const size_t count = half.results.size();
-  if (count == 1) return {TangentState::Dense};
-  std::vector<TangentState> states(count, TangentState::Undefined);
+  std::vector<TangentState> states(count + half.takes.size(), TangentState::Dense);
+  if (count == 0 || states.size() == 1) return states;
   for (size_t i = 0; i < count; ++i)
-    if (half.graph->inputs[half.saved.size() + i].value->type.dim() == 0) states[i] = TangentState::Dense;
-  return std::ranges::count(states, TangentState::Dense) == 1 ? states : std::vector<TangentState>();
+    if (half.graph->inputs[half.saved.size() + i].value->type.dim() > 0) states[i] = TangentState::Undefined;
+  const auto likely = std::count(states.begin(), states.begin() + static_cast<ptrdiff_t>(count), TangentState::Dense);
+  return likely == 1 || (likely == 0 && !half.takes.empty()) ? states : std::vector<TangentState>();
 }
 
 // By the checkpoint regions of the program. A node in the backward pass, or one without results, is in none.
@@ -174,7 +176,7 @@ ActivationReport report_of(const graph::SavedValues& saved) {
 // By result, whether its tangent is contiguous.
 std::vector<bool> contiguous_tangents(const graph::BackwardHalf& half) {
   std::vector<bool> out(half.results.size());
-  const size_t first = half.graph->inputs.size() - half.results.size();
+  const size_t first = half.saved.size();
   for (size_t i = 0; i < out.size(); ++i) {
     const graph::TensorType& type = half.graph->inputs[first + i].value->type;
     out[i] = type.strides == graph::contiguous_strides(type.sizes);
@@ -206,6 +208,16 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   d.saved = halves.saved;
   d.activations = report_of(saved);
   d.sizes = halves.sizes;
+  d.places = joint.places;
+  for (size_t i = 0; i < joint.crossings.size(); ++i) {
+    const graph::Crossing& c = joint.crossings[i];
+    d.crossings.push_back({.dtype = to_scalar_type(c.type.dtype),
+                           .device = to_torch(c.type.device),
+                           .sizes = std::move(halves.crossing_sizes[i]),
+                           .place = c.place,
+                           .next = c.next,
+                           .output = c.output});
+  }
   if (joint.is_differentiable && graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty())
     d.again = run_again(with_detach.empty() ? graph::print(*halves.forward) : std::move(with_detach));
   Traced same = facts;
@@ -214,7 +226,8 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   for (graph::BackwardHalf& half : halves.backward) {
     std::vector<bool> contiguous = contiguous_tangents(half);
     if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
-      d.parts.push_back({.results = std::move(half.results), .contiguous = std::move(contiguous)});
+      d.parts.push_back(
+          {.results = std::move(half.results), .takes = std::move(half.takes), .contiguous = std::move(contiguous)});
       continue;
     }
     std::vector<int> segments = buckets.other > 0
@@ -226,7 +239,9 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
     const std::vector<TangentState> likely = likely_states(half);
     runtime::BackwardPart part{.saved = std::move(half.saved),
                                .results = std::move(half.results),
+                               .takes = std::move(half.takes),
                                .inputs = std::move(half.inputs),
+                               .gives = std::move(half.gives),
                                .gradients = std::move(half.gradients),
                                .contiguous = std::move(contiguous)};
     for (int s = 0; s < divided->count(); ++s) {

@@ -56,7 +56,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
-// Options that decide what a compile makes: calls f(name, member) for each.
+// Options that decide what a compile makes: calls f(name, member) for each that always has a value.
 template <class O, class F>
 void for_each_option(O& o, F&& f) {
   f("packed_weights", o.packed_weights);
@@ -98,6 +98,12 @@ Case case_of(const Json& json) {
   Case c;
   for (const Json& line : json.at("graph")) c.graph += line.get<std::string>() + '\n';
   for_each_option(c.options, [&](const char* name, auto& member) { json.at("options").at(name).get_to(member); });
+  if (const auto limit = json.at("options").find("activation_memory"); limit != json.at("options").end()) {
+    if (limit->is_number_integer())
+      c.options.activation_memory = limit->get<int64_t>();
+    else
+      c.options.activation_memory = limit->get<double>();
+  }
   json.at("inference").get_to(c.inference);
   json.at("deterministic").get_to(c.deterministic);
   for (const Json& in : json.at("inputs")) c.inputs.push_back(input_of(in));
@@ -133,6 +139,8 @@ std::string to_text(const Case& c) {
   out["target"] = c.target;
   out["options"] = Json::object();
   for_each_option(c.options, [&](const char* name, const auto& member) { out["options"][name] = member; });
+  if (const auto& limit = c.options.activation_memory)
+    std::visit([&](auto number) { out["options"]["activation_memory"] = number; }, *limit);
   out["inference"] = c.inference;
   out["deterministic"] = c.deterministic;
   out["seed"] = c.seed;

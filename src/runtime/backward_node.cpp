@@ -51,13 +51,26 @@ c10::intrusive_ptr<BackwardPass> pass_of(const variable_list& given) {
 BackwardNode::BackwardNode(std::shared_ptr<const Differentiable> program, size_t part, size_t segment)
     : program_(std::move(program)), part_(part), segment_(segment) {}
 
-void BackwardNode::connect_inputs(const CallInputs& in, const NodePointer& next) {
-  const auto edge = [&](int i) {
-    return torch::autograd::impl::gradient_edge(in.tensor(static_cast<size_t>(part().inputs[static_cast<size_t>(i)])));
-  };
+void BackwardNode::note_inputs(const CallInputs& in) {
+  const std::vector<int>& inputs = part().inputs;
+  if (part().segments.empty()) return;
+  for (const int i : part().segments[segment_].gradients)
+    if (const auto k = static_cast<size_t>(i); k < inputs.size())
+      edges_.push_back(torch::autograd::impl::gradient_edge(in.tensor(static_cast<size_t>(inputs[k]))));
+}
+
+void BackwardNode::connect(const CallInputs& in, std::span<const torch::autograd::Edge> crossings,
+                           const NodePointer& next) {
   torch::autograd::edge_list edges;
+  const size_t inputs = part().inputs.size();
+  size_t noted = 0;
   if (!part().segments.empty())
-    for (const int i : part().segments[segment_].gradients) edges.push_back(edge(i));
+    for (const int i : part().segments[segment_].gradients) {
+      const auto k = static_cast<size_t>(i);
+      edges.push_back(k < inputs ? std::move(edges_[noted++])
+                                 : crossings[static_cast<size_t>(part().gives[k - inputs])]);
+    }
+  edges_.clear();
   if (segment_ > 0) {
     // Where there is a GPU, the engine runs the node on its thread and stream.
     at::Device device = at::kCPU;
@@ -69,10 +82,11 @@ void BackwardNode::connect_inputs(const CallInputs& in, const NodePointer& next)
   set_next_edges(std::move(edges));
 }
 
-void BackwardNode::connect_results(const CallInputs& in, std::span<const c10::IValue> outputs) {
+void BackwardNode::connect_results(const CallInputs& in, std::span<const c10::IValue> outputs,
+                                   std::vector<torch::autograd::Edge>& crossings) {
   const BackwardPart& p = part();
   const auto self = getptr();
-  strides_.resize(p.results.size());
+  strides_.resize(p.results.size() + p.takes.size());
   for (size_t i = 0; i < p.results.size(); ++i) {
     const int r = p.results[i];
     const at::Tensor result =
@@ -83,6 +97,20 @@ void BackwardNode::connect_results(const CallInputs& in, std::span<const c10::IV
     else
       torch::autograd::impl::rebase_history(result, {self, add_input_metadata(result)});
   }
+  for (size_t i = 0; i < p.takes.size(); ++i) {
+    const auto crossing = static_cast<size_t>(p.takes[i]);
+    const at::Tensor example = example_of(program_->crossings[crossing], outputs);
+    strides_[p.results.size() + i] = c10::contiguous_strides(example.sizes());
+    crossings[crossing] = {self, add_input_metadata(example)};
+  }
+}
+
+at::Tensor example_of(const Crossing& crossing, std::span<const c10::IValue> outputs) {
+  at::DimVector sizes;
+  for (const int64_t size : crossing.sizes)
+    sizes.push_back(size >= 0 ? size : outputs[static_cast<size_t>(-1 - size)].toInt());
+  return at::empty_strided(sizes, at::DimVector(sizes.size(), 0),
+                           at::TensorOptions().dtype(crossing.dtype).device(crossing.device));
 }
 
 namespace {
@@ -102,7 +130,10 @@ void BackwardNode::save(const CallInputs& in, std::span<const c10::IValue> outpu
       continue;
     }
     const at::Tensor& t = outputs[at].toTensor();
-    saved_.emplace_back(t, std::ranges::find(p.results, s.index) != p.results.end());
+    // The history of a tensor with hooks may lead to this node, which would keep itself alive.
+    const bool has_hooks =
+        std::ranges::any_of(program_->crossings, [&](const Crossing& c) { return c.output == s.index; });
+    saved_.emplace_back(has_hooks ? t.detach() : t, std::ranges::find(p.results, s.index) != p.results.end());
   }
   for (const int i : program_->sizes) sizes_.push_back(outputs[static_cast<size_t>(i)].toInt());
   if (!program_->again) return;
@@ -188,13 +219,13 @@ c10::intrusive_ptr<BackwardPass> BackwardNode::begin(variable_list&& tangents) {
       if (t.defined() && t.layout() != at::kStrided) t = t.to_dense();
   TORCH_CHECK_NOT_IMPLEMENTED(plain || std::ranges::all_of(tangents, has_own_elements),
                               "a backward pass for many tangents at once (is_grads_batched, torch.vmap) through a "
-                              "compiled program that draws random numbers, writes its inputs, or writes to a tensor "
-                              "where autograd does not see it, is not implemented");
+                              "compiled program that draws random numbers, writes its inputs, has hooks on its "
+                              "tensors, or writes to a tensor where autograd does not see it, is not implemented");
   if (pass->creates_graph) pass->edges = torch::autograd::collect_next_edges(tangents);
   const at::AutoGradMode off(false);
   const BackwardPart& p = part();
   std::vector<at::Tensor> inputs = take_saved();
-  pass->states.assign(p.results.size(), TangentState::Undefined);
+  pass->states.assign(strides_.size(), TangentState::Undefined);
   for (size_t i = 0; i < pass->states.size(); ++i)
     if (at::Tensor t = as_result(i < tangents.size() ? tangents[i] : at::Tensor(), i, pass->states[i]); t.defined())
       inputs.push_back(std::move(t));
@@ -221,8 +252,8 @@ variable_list BackwardNode::gradients_of(BackwardPass& pass) const {
   if (!pass.creates_graph) return out;
   // The gradients are right, and only a derivative of them is refused.
   const NodePointer refused = make_autograd_node<torch::autograd::Error>(
-      "double backward through a compiled program that draws random numbers, writes its inputs, or writes to a tensor "
-      "where autograd does not see it, is not implemented",
+      "double backward through a compiled program that draws random numbers, writes its inputs, has hooks on its "
+      "tensors, or writes to a tensor where autograd does not see it, is not implemented",
       torch::autograd::edge_list(pass.edges));
   for (at::Tensor& t : out)
     if (t.defined()) torch::autograd::set_history(t = t.detach(), refused);

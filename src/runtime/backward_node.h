@@ -24,12 +24,16 @@ class BackwardNode final : public torch::autograd::Node {
   // `part`: an index of program->parts. `segment`: of its segments.
   BackwardNode(std::shared_ptr<const Differentiable> program, size_t part, size_t segment);
 
-  // Takes the histories of the inputs, before the run writes to any. `next`: the node of the next segment, if any.
-  void connect_inputs(const CallInputs& in, const NodePointer& next);
+  // Takes the histories of the inputs, before the run writes to any.
+  void note_inputs(const CallInputs& in);
+  // Says where gradients go, before any edge leads to this node. `crossings`: by number, where a gradient goes that
+  // crosses there. `next`: the node of the next segment, if any.
+  void connect(const CallInputs& in, std::span<const torch::autograd::Edge> crossings, const NodePointer& next);
   // ---- of the first segment
-  // Makes the histories of the results and of written inputs, before views of them are made. `outputs`: of the forward
-  // half.
-  void connect_results(const CallInputs& in, std::span<const c10::IValue> outputs);
+  // Makes the histories of the results and of written inputs, before views of them are made, and the edges of the
+  // crossings that the part takes. `outputs`: of the forward half.
+  void connect_results(const CallInputs& in, std::span<const c10::IValue> outputs,
+                       std::vector<torch::autograd::Edge>& crossings);
   // Saves what the backward half needs, once all outputs are there.
   void save(const CallInputs& in, std::span<const c10::IValue> outputs);
 
@@ -55,11 +59,27 @@ class BackwardNode final : public torch::autograd::Node {
   const size_t part_, segment_;
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<int64_t> sizes_;
-  std::vector<at::DimVector> strides_;  // by result
+  std::vector<at::DimVector> strides_;  // by tangent
+  torch::autograd::edge_list edges_;    // of the inputs whose gradients this segment gives
   // For derivatives of the gradients: the program's inputs, and their versions.
   std::vector<at::Tensor> inputs_;
   std::vector<uint32_t> versions_;
   bool is_released_ = false;
 };
+
+// Only calls the hooks that are put on it, and passes on what they give.
+class HookNode final : public torch::autograd::Node {
+ public:
+  std::string name() const override { return "VestaHooks"; }
+
+ protected:
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+};
+
+// A tensor without memory of its own that says what the gradient at a crossing looks like. `outputs`: of the forward
+// half.
+at::Tensor example_of(const Crossing& crossing, std::span<const c10::IValue> outputs);
 
 }  // namespace vesta::runtime

@@ -42,9 +42,17 @@ struct BackwardSegment {
 
 // One part of the backward pass. Indices are those of the halves (graph/joint.h).
 struct BackwardPart {
-  std::vector<int> saved, results, inputs, gradients;
+  std::vector<int> saved, results, takes, inputs, gives, gradients;
   std::vector<bool> contiguous;           // by result: its tangent is contiguous; else it has the strides of the result
   std::vector<BackwardSegment> segments;  // none: it gives no gradient
+};
+
+// As graph::Crossing.
+struct Crossing {
+  at::ScalarType dtype = at::kFloat;
+  at::Device device = at::kCPU;
+  std::vector<int64_t> sizes;  // as graph::Halves::crossing_sizes
+  int place = -1, next = -1, output = -1;
 };
 
 struct Differentiable {
@@ -54,6 +62,8 @@ struct Differentiable {
   std::vector<Saved> saved;
   std::vector<int> sizes;
   std::vector<BackwardPart> parts;
+  std::vector<Crossing> crossings;
+  std::vector<HookPlace> places;
   ActivationReport activations;
   // Runs the program once more on the same inputs, by calls of its operators that autograd records, and returns these
   // outputs of the forward half. It serves derivatives of gradients: the backward halves have none of their own. Empty:

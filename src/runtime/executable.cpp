@@ -187,6 +187,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
       if (o.kind == artifact::OutputKind::Fresh) {
         outputs[first + i] = runner.take_output(sizes.now().outputs[i]);
       } else {
+        if (o.kind == artifact::OutputKind::Integer) outputs[first + i] = sizes.now().outputs[i].integer;
         views = true;
       }
     }
@@ -203,7 +204,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
     switch (o.kind) {
       case artifact::OutputKind::Fresh: break;
       case artifact::OutputKind::None: out = c10::IValue(); break;
-      case artifact::OutputKind::Integer: out = r.integer; break;
+      case artifact::OutputKind::Integer: break;
       case artifact::OutputKind::Input: out = in.tensor(o.alias); break;
       case artifact::OutputKind::InputView:
       case artifact::OutputKind::OutputView: {

@@ -52,7 +52,8 @@ class Executable {
   // back. A failure after that is FailedAfterWriting.
   //
   // `consumed`: the same tensors as inputs.arguments, if the caller gives them away; each is dropped after its last
-  // use. `before_views`: gets the outputs before those are made that are views of others; these are None.
+  // use. `before_views`: gets the outputs before those are made that are views, of others or of inputs, or
+  // inputs themselves; these are None.
   using Fresh = std::function<void(std::span<const c10::IValue>)>;
   void run(const CallInputs& inputs, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed = {},
            const Fresh& before_views = {}) const;

@@ -18,7 +18,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 OPERATORS = [op for op in op_db if torch.float64 in op.dtypes and op.supports_autograd and op.name not in UNINITIALISED]
 QUICK = 9  # one of so many operators is in the quick part
 # Programs that no trace supports: results that depend on values, and memory that is read past the dispatcher.
-REFUSED = "needs the values? of|data pointer|in a way Vesta does not know|layout is not strided|does not know|reads"
+REFUSED = (
+    "needs the values? of|needs the mask's values|data pointer|in a way Vesta does not know|layout is not strided|"
+    "does not know|reads|the gradient of torch_nn::_linear_cross_entropy_batch_chunked"
+)
+# Operators whose formulas in eager give zeros for a result that the input does not reach, or nothing for one that it
+# reaches, if a pass brings a tangent for another result alone.
+ONE_TANGENT_DIFFERS = {"triangular_solve": "zeros for B from the copy of A", "native_group_norm": "nothing from rstd"}
 
 Tangents = Callable[[list[torch.Tensor]], list["torch.Tensor | None"]]
 
@@ -81,6 +87,10 @@ def check(op: Any, samples: int) -> None:
                 raise error
             continue
         assert our_facts == facts
+        if op.name in ONE_TANGENT_DIFFERS:
+            pairs = [(a, b) for a, b in zip(ours, numbers, strict=True) if a is not None and b is not None]
+            assert len(pairs) >= len(facts) + sum(t.requires_grad for t in tensors)
+            ours, numbers = [a for a, _ in pairs], [b for _, b in pairs]
         assert [x is None for x in ours] == [x is None for x in numbers]
         torch.testing.assert_close(ours, numbers, equal_nan=True)
 

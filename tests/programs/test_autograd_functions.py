@@ -270,6 +270,68 @@ def test_a_change_of_what_a_method_reads_compiles_again() -> None:
         torch.testing.assert_close(x.grad, torch.full((3,), value))
 
 
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+class Cube(torch.autograd.Function):
+    """Its backward calls another function with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * Square.apply(x) * g
+
+
+TWICE = {name: case for name, case in PROGRAMS.items() if name not in ("marked", "reversed")}
+TWICE["a function in a backward"] = (lambda x: Cube.apply(x.sin()).sum(), lambda: (leaf(4),))
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_penalty_on_gradients_is_one_graph(name: str) -> None:
+    f, make = TWICE[name]
+
+    def step(*inputs: torch.Tensor) -> torch.Tensor:
+        loss = f(*inputs)
+        found = torch.autograd.grad(loss, [t for t in inputs if t.requires_grad], create_graph=True)
+        (loss + sum((g - 1).square().sum() for g in found)).backward()
+        return loss.detach()
+
+    compiled = vesta.compile(step, options=OPTIONS, fullgraph=True)
+    for _ in range(2):
+        told = []
+        for call in (step, compiled):
+            inputs = make()
+            told.append((call(*inputs), [t.grad for t in inputs]))
+        torch.testing.assert_close(told[1], told[0])
+
+
+def test_the_third_derivative() -> None:
+    def step(x: torch.Tensor) -> list[torch.Tensor]:
+        out, y = [], Cube.apply(Square.apply(x)).sum()
+        for _ in range(3):
+            (g,) = torch.autograd.grad(y, x, create_graph=True)
+            out.append(g.detach())
+            y = g.sum()
+        return out
+
+    x = leaf(5)
+    torch.testing.assert_close(vesta.compile(step, options=OPTIONS, fullgraph=True)(x), step(x))
+
+
 def test_second_derivatives_are_the_methods_or_refused() -> None:
     compiled = vesta.compile(lambda x: Clamp.apply(x, 1.0).pow(2).sum(), options=OPTIONS)
     x = leaf(4)
@@ -284,3 +346,29 @@ def test_second_derivatives_are_the_methods_or_refused() -> None:
         assert "double backward" in str(e)
     else:
         torch.testing.assert_close(x.grad, y.grad)
+
+
+class Unfilled(torch.autograd.Function):
+    """Gets None for a result that no loss depends on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx: Any, first: torch.Tensor | None, second: torch.Tensor | None) -> Any:
+        return torch.full((4,), 7.0) if second is None else second * 3
+
+
+def test_a_function_that_takes_no_zeros() -> None:
+    found = []
+    for call in (one_of_two, vesta.compile(one_of_two, options=OPTIONS)):
+        x = leaf(4)
+        call(x).backward()
+        found.append(x.grad)
+    torch.testing.assert_close(found[1], found[0])
+
+
+def one_of_two(x: torch.Tensor) -> torch.Tensor:
+    return Unfilled.apply(x)[0].sum()

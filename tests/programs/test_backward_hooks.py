@@ -1,7 +1,8 @@
 """Hooks on gradients, and gradients that intermediate tensors retain.
 
 Each program runs several times eagerly and compiled from equal states. Hooks of a pass inside of the compiled function
-are part of its graph (``ONE_GRAPH``); those that autograd calls later are graph breaks (``LATER``).
+are part of its graph (``INSIDE``); what no graph can have is a graph break (``BREAKS``). Hooks that autograd calls
+after the compiled function are in ``test_later_hooks.py``.
 """
 
 from __future__ import annotations
@@ -367,46 +368,7 @@ def accumulation_in_the_hook() -> Program:
     return Program(step, lambda: [weights(model), list(buffers.values())])
 
 
-# ---- hooks that autograd calls after the compiled function, or that no graph can have
-
-
-def hook_for_a_later_pass() -> Program:
-    model = net()
-    seen: list[torch.Tensor] = []
-
-    def step(x: torch.Tensor) -> torch.Tensor:
-        h = model[0](x)
-        h.register_hook(lambda g: seen.append(g.clone()))
-        h.register_hook(lambda g: g * 3)
-        loss: torch.Tensor = model[2](model[1](h)).square().mean()
-        return loss
-
-    return Program(step, lambda: [gradients(model), seen], lambda loss: loss.backward())
-
-
-def gradient_retained_for_a_later_pass() -> Program:
-    model = net()
-
-    def step(x: torch.Tensor) -> Any:
-        h = model[0](x)
-        h.retain_grad()
-        return h, model[2](model[1](h)).square().mean()
-
-    return Program(step, lambda: gradients(model), lambda r: (r[1].backward(), r[0].grad, r[0].retains_grad))
-
-
-def retained_and_kept() -> Program:
-    """A pass of the step and a later one."""
-    model = net()
-
-    def step(x: torch.Tensor) -> Any:
-        h = model[0](x)
-        h.retain_grad()
-        loss = model[2](model[1](h)).square().mean()
-        loss.backward(retain_graph=True)
-        return h, loss
-
-    return Program(step, lambda: gradients(model), lambda r: (r[0].grad, r[1].backward(), r[0].grad))
+# ---- what no graph can have
 
 
 def handles_that_stay() -> Program:
@@ -505,13 +467,7 @@ def hooks_of_a_module() -> Program:
     return with_leaves(model, lambda: seen)
 
 
-def hooks_of_a_module_in_a_later_pass() -> Program:
-    model = net()
-    model[2].register_full_backward_hook(lambda module, ins, outs: (ins[0] * 2,))
-    return Program(model, lambda: gradients(model), lambda result: result.sum().backward())
-
-
-ONE_GRAPH = (
+INSIDE = (
     scaled,
     effects,
     several,
@@ -533,11 +489,9 @@ ONE_GRAPH = (
     sgd_in_the_hook,
     adamw_in_the_hook,
     accumulation_in_the_hook,
+    hooks_of_a_module,
 )
-LATER = (
-    hook_for_a_later_pass,
-    gradient_retained_for_a_later_pass,
-    retained_and_kept,
+BREAKS = (
     handles_that_stay,
     break_before_the_pass,
     break_in_a_hook,
@@ -545,8 +499,6 @@ LATER = (
     hook_that_raises,
     hook_with_another_result,
     hook_on_the_node_that_accumulates,
-    hooks_of_a_module,
-    hooks_of_a_module_in_a_later_pass,
 )
 
 
@@ -578,20 +530,15 @@ def check(make: Callable[[], Program], **settings: Any) -> Any:
     return vesta.explain(compiled).explanation
 
 
-@pytest.mark.parametrize("make", ONE_GRAPH)
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize("make", INSIDE)
 def test_in_one_graph(make: Callable[[], Program]) -> None:
     explanation = check(make, fullgraph=True)
     assert any(g.hits for g in explanation.graphs)
 
 
-@pytest.mark.filterwarnings("ignore:Full backward hook")
-@pytest.mark.parametrize("make", LATER)
+@pytest.mark.parametrize("make", BREAKS)
 def test_with_breaks(make: Callable[[], Program]) -> None:
     explanation = check(make)
     assert explanation.breaks
     assert any(g.hits for g in explanation.graphs)
-
-
-def test_the_break_says_why() -> None:
-    explanation = check(hook_for_a_later_pass)
-    assert any("autograd calls the hook after the compiled function" in b.reason for b in explanation.breaks)

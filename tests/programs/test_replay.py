@@ -320,3 +320,14 @@ def test_inputs_are_what_the_case_describes() -> None:
     assert all(bool((a == b).all()) for a, b in zip(first.given, second.given, strict=True))
     case.seed = 5
     assert not bool((vesta.cases.Inputs(case).memory[0] == first.memory[0]).all())
+
+
+@pytest.mark.parametrize("limit", [0.5, 4096])
+def test_a_case_shows_the_bound_of_saved_memory(tmp_path: Path, limit: float) -> None:
+    path = tmp_path / "case.vesta"
+    x = torch.randn(8, 8, requires_grad=True)
+    with vesta.record(path):
+        vesta.compile(lambda x: x.exp().sin().sum(), options={"activation_memory": limit, "cache": False})(x).backward()
+    cases = json.loads(path.read_text())["compiles"]
+    assert cases and all(case["options"]["activation_memory"] == limit for case in cases)
+    assert len(read(path)[1]) == len(cases)

@@ -60,9 +60,9 @@ const void* number_of(const torch::autograd::Node& node) {
   return reinterpret_cast<const void*>(static_cast<uintptr_t>(node.sequence_nr()));
 }
 
+// Those that retain gradients write to their tensors alone, and a tensor that is no result is gone.
 bool has_hooks(torch::autograd::Node& node) {
-  return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
-         !node.retains_grad_hooks().empty();
+  return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty();
 }
 
 }  // namespace
@@ -173,12 +173,21 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
   const auto is_fake = [&](const at::Tensor& t) {
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const JointInput& input) { return input.fake.is_same(t); });
   };
+  // A call makes it as a leaf, or nobody can see it.
+  const auto may_be_leaf = [&](const at::Tensor& t) {
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].isTensor() && results[i].toTensor().is_same(t))
+        return !t.is_view() && recorder_.graph().outputs[i].kind == graph::OutputKind::Fresh;
+    return true;
+  };
   const auto start = [&](const at::Tensor& t) {
     if (!t.requires_grad() || is_released(t, released_.nodes)) return;
-    if (!torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t) || t.retains_grad())
-      refuse_hook(t.grad_fn().get());
+    const bool has_own = !torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t);
+    if (has_own && (t.is_leaf() || !may_have_hooks(*t.grad_fn()))) refuse_hook(t.grad_fn().get());
+    if (t.retains_grad() && !may_keep_gradient(t)) refuse_hook(t.grad_fn().get());
     if (!t.is_leaf()) return follow(t.grad_fn());
-    if (traced(t) && !is_fake(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
+    if (traced(t) && !is_fake(t) && !may_be_leaf(t))
+      VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
   };
   for (const auto& [real, fake, input, history] : inputs_) {
     if (fake.is_leaf() && fake.requires_grad() != real.requires_grad())
@@ -195,7 +204,7 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
   while (!open.empty()) {
     const auto node = std::move(open.back());
     open.pop_back();
-    if (has_hooks(*node)) refuse_hook(node.get());
+    if (has_hooks(*node) && !may_have_hooks(*node)) refuse_hook(node.get());
     // A walk runs the function's own backward, which for one in C++ is all that it does.
     const bool in_python = has_name(*node, "6PyNode");
     if ((in_python || has_name(*node, "7CppNode")) && !known_functions_.contains(number_of(*node))) {
@@ -228,16 +237,125 @@ const TracedFunction* Gradients::function_of(const torch::autograd::Node& node) 
   return it == functions_.end() ? nullptr : &it->second;
 }
 
-void Gradients::add_hook(const at::Tensor& tensor) {
-  hooked_.emplace_back(torch::autograd::impl::gradient_edge(tensor).function, recorder_.place ? recorder_.place() : -1);
+void Gradients::add_hook(const at::Tensor& tensor, HookKind kind) {
+  hooked_.push_back({.node = torch::autograd::impl::gradient_edge(tensor).function,
+                     .place = recorder_.place ? recorder_.place() : -1,
+                     .tensor = tensor,
+                     .kind = kind});
+}
+
+void Gradients::add_hook(const NodePointer& function) {
+  const TracedFunction* const made = function_of(*function);
+  hooked_.push_back({.node = function,
+                     .place = recorder_.place ? recorder_.place() : -1,
+                     .tensor = made ? made->results().front() : at::Tensor(),
+                     .kind = HookKind::OnNode});
+}
+
+std::vector<Gradients::Pending> Gradients::pending_hooks(const std::vector<at::Tensor>& results) const {
+  std::vector<Pending> out;
+  if (hooked_.empty()) return out;
+  std::vector<NodePointer> starts;
+  for (const at::Tensor& t : results)
+    if (traced(t) && t.requires_grad() && !is_released(t, released_.nodes))
+      starts.push_back(torch::autograd::impl::gradient_edge(t).function);
+  Ends reached;
+  for_each_node(std::move(starts), {}, [&](const NodePointer& n) { reached.insert(n.get()); });
+  for (const Hooked& h : hooked_) {
+    if (h.state != Hooked::State::Pending || h.kind == HookKind::KeepsGradient) continue;
+    if (!h.tensor.defined() || !reached.contains(h.node.get()) || !has_hooks(*h.node)) continue;
+    if (h.tensor.is_leaf() || h.tensor.grad_fn() != h.node || !h.node->pre_hooks().empty()) continue;
+    if (h.kind == HookKind::OnNode && !function_of(*h.node)->passes_on()) continue;
+    const bool is_known =
+        std::ranges::any_of(out, [&](const Pending& p) { return p.first.is_same(h.tensor) && p.second == h.kind; });
+    if (!is_known) out.emplace_back(h.tensor, h.kind);
+  }
+  return out;
+}
+
+void Gradients::repeat_hooks(const at::Tensor& tensor, HookKind kind, bool any) {
+  const NodePointer node = torch::autograd::impl::gradient_edge(tensor).function;
+  const Hooked::State state = any ? Hooked::State::Repeated : Hooked::State::Gone;
+  bool is_known = false;
+  for (Hooked& h : hooked_) {
+    if (h.node != node || h.kind != kind || !h.tensor.is_same(tensor)) continue;
+    h.state = state;
+    is_known = true;
+  }
+  // An operator that writes to a tensor moves what keeps its gradient to another node.
+  if (!is_known) hooked_.push_back({.node = node, .tensor = tensor, .kind = kind, .state = state});
+}
+
+// Whether the caller repeats all hooks on the node.
+bool Gradients::may_have_hooks(const torch::autograd::Node& node) const {
+  bool any = false;
+  for (const Hooked& h : hooked_) {
+    if (h.node.get() != &node || h.kind == HookKind::KeepsGradient) continue;
+    if (h.state == Hooked::State::Pending) return false;
+    any = true;
+  }
+  return any;
+}
+
+bool Gradients::may_keep_gradient(const at::Tensor& result) const {
+  return std::ranges::any_of(hooked_, [&](const Hooked& h) {
+    return h.kind == HookKind::KeepsGradient && h.state == Hooked::State::Repeated && h.tensor.is_same(result);
+  });
+}
+
+std::vector<HookedResult> Gradients::hooked_results(const std::vector<c10::IValue>& results) const {
+  std::vector<HookedResult> out;
+  for (const Hooked& h : hooked_) {
+    if (h.state != Hooked::State::Repeated) continue;
+    const auto it = std::ranges::find_if(
+        results, [&](const c10::IValue& v) { return v.isTensor() && v.toTensor().is_same(h.tensor); });
+    VESTA_CHECK(it != results.end(), "a tensor whose hooks are repeated is no result");
+    if (is_released(h.tensor, released_.nodes)) continue;
+    const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(h.tensor);
+    const auto same = std::ranges::find(out, edge, &HookedResult::edge);
+    const bool of_node = h.kind == HookKind::OnNode;
+    if (same != out.end())
+      same->of_node |= of_node;
+    else
+      out.push_back({.edge = edge, .result = static_cast<size_t>(it - results.begin()), .of_node = of_node});
+    // Other results of the node have its history, too.
+    for (size_t i = 0; of_node && i < results.size(); ++i) {
+      const at::Tensor t = results[i].isTensor() ? results[i].toTensor() : at::Tensor();
+      if (!t.defined() || !t.requires_grad() || t.grad_fn() != h.node) continue;
+      const torch::autograd::Edge own = torch::autograd::impl::gradient_edge(t);
+      if (std::ranges::find(out, own, &HookedResult::edge) == out.end())
+        out.push_back({.edge = own, .result = i, .of_node = true});
+    }
+  }
+  return out;
+}
+
+// A call makes views of the tensor that their base is: where the way to it passes a hook, the hook would not be called.
+void Gradients::refuse_views_past_hooks(const std::vector<c10::IValue>& results) const {
+  const std::vector<HookedResult> hooked = hooked_results(results);
+  if (hooked.empty()) return;
+  const auto is_hooked = [&](const torch::autograd::Node* n) {
+    return std::ranges::any_of(hooked, [&](const HookedResult& h) { return h.edge.function.get() == n; });
+  };
+  for (size_t i = 0; i < results.size(); ++i) {
+    const graph::Output& o = recorder_.graph().outputs[i];
+    if (o.kind != graph::OutputKind::InputView && o.kind != graph::OutputKind::OutputView) continue;
+    const at::Tensor& t = results[i].toTensor();
+    if (!t.requires_grad() || t.is_leaf() || is_hooked(t.grad_fn().get())) continue;
+    Ends ends;
+    if (t.is_view() && t._base().grad_fn()) ends.insert(t._base().grad_fn().get());
+    for_each_node({t.grad_fn()}, ends, [&](const NodePointer& n) {
+      if (!ends.contains(n.get()) && is_hooked(n.get())) refuse_hook(n.get());
+    });
+  }
 }
 
 void Gradients::refuse_hook(const torch::autograd::Node* node) const {
   // In-place operators move some hooks to another node.
-  auto it = std::ranges::find(hooked_, node, [](const auto& h) { return h.first.get(); });
+  auto it = std::ranges::find(hooked_, node, [](const Hooked& h) { return h.node.get(); });
   if (it == hooked_.end()) it = hooked_.begin();
   if (it == hooked_.end()) VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
-  throw GradientNotTraced("a tensor with a hook", "autograd calls the hook after the compiled function", it->second);
+  throw GradientNotTraced("a tensor with a hook", "autograd calls the hook after the compiled function", it->place);
 }
 
 std::vector<at::Tensor> Gradients::run_backward(const InnerBackward& call, PassEvents& events) {
@@ -259,6 +377,7 @@ void Gradients::refuse_views_by_functions(const std::vector<c10::IValue>& result
     const auto* const meta = torch::autograd::impl::get_view_autograd_meta(t);
     if (!meta->has_bw_view() || meta->get_creation_meta() != torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION)
       continue;
+    if (may_have_hooks(*t.grad_fn())) continue;  // the call makes its history, too
     const TracedFunction* function = nullptr;
     for_each_node({t.grad_fn()}, {}, [&](const NodePointer& n) { function = function ? function : function_of(*n); });
     throw GradientNotTraced(function ? function->node()->name() : t.grad_fn()->name(),
@@ -273,11 +392,12 @@ graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
     const auto autograd = with_autograd();
     if (!check_history(results)) history.part();
     refuse_views_by_functions(results);
+    refuse_views_past_hooks(results);
   }
   const bool is_whole = history.is_whole(results);
   try {
-    graph::Joint joint = trace::add_backward(recorder_, results, inputs_, released_);
-    joint.is_differentiable = is_whole;
+    graph::Joint joint = trace::add_backward(recorder_, results, inputs_, released_, hooked_results(results));
+    joint.is_differentiable = is_whole && joint.crossings.empty();
     return joint;
   } catch (const FormulaFailed& e) {
     auto after = std::ranges::upper_bound(recorded_, e.sequence_number, {}, &Recorded::first);

@@ -52,9 +52,19 @@ class Gradients {
     const bool was_;
   };
   AboveAutograd above_autograd() { return AboveAutograd(below_autograd_); }
-  // The program puts a hook on a tensor that it made, or lets it keep its gradient. Passes of the program itself run
-  // it. Where a later pass would, the trace ends before this place.
-  void add_hook(const at::Tensor& tensor);
+  // The program puts a hook on a tensor that it made, or lets it keep its gradient; or puts a hook on the node of a
+  // torch.autograd.Function. Passes of the program itself run it. Where a later pass would, the caller repeats it, or
+  // the trace ends before this place.
+  enum class HookKind : uint8_t { OnTensor, OnNode, KeepsGradient };
+  void add_hook(const at::Tensor& tensor, HookKind kind);
+  void add_hook(const NodePointer& function);
+  // Tensors with hooks, on them or on their nodes, that a pass from one of these results would call and that can be
+  // repeated.
+  using Pending = std::pair<at::Tensor, HookKind>;
+  std::vector<Pending> pending_hooks(const std::vector<at::Tensor>& results) const;
+  // The tensor is a result, and the caller puts its hooks of this kind on what each call makes for it. Without `any`,
+  // there are none any more.
+  void repeat_hooks(const at::Tensor& tensor, HookKind kind, bool any);
   // Appends the backward pass to the graph, whose outputs are known. Throws GradientNotTraced, or Unsupported where the
   // compiled program would not do all that eager's autograd does.
   graph::Joint add_backward(const std::vector<c10::IValue>& results);
@@ -75,7 +85,11 @@ class Gradients {
   void refuse_written_views() const;
   bool check_history(const std::vector<c10::IValue>& results) const;
   [[noreturn]] void refuse_hook(const torch::autograd::Node* node) const;
+  bool may_have_hooks(const torch::autograd::Node& node) const;
+  bool may_keep_gradient(const at::Tensor& result) const;
+  std::vector<HookedResult> hooked_results(const std::vector<c10::IValue>& results) const;
   void refuse_views_by_functions(const std::vector<c10::IValue>& results) const;
+  void refuse_views_past_hooks(const std::vector<c10::IValue>& results) const;
 
   Recorder& recorder_;
   std::vector<JointInput> inputs_;
@@ -84,8 +98,15 @@ class Gradients {
   std::vector<Recorded> recorded_;
   ReleasedNodes released_;
   std::unordered_map<const torch::autograd::Node*, TracedFunction> functions_;
-  // Of tensors with hooks: the node at which their gradients arrive, and TraceOptions::place.
-  std::vector<std::pair<NodePointer, int>> hooked_;
+  // A tensor with hooks that the program has put on it or on its node.
+  struct Hooked {
+    NodePointer node;  // where its gradient arrived then: an operator that writes to the tensor gives it another one
+    int place = -1;    // TraceOptions::place
+    at::Tensor tensor;
+    HookKind kind = HookKind::OnTensor;
+    enum class State : uint8_t { Pending, Repeated, Gone } state = State::Pending;
+  };
+  std::vector<Hooked> hooked_;
   const Operator* outermost_ = nullptr;  // of the operators at work
   int depth_ = 0;                        // of operators at work
   bool below_autograd_ = false;

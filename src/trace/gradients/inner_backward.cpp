@@ -51,7 +51,8 @@ class InnerPass {
     for (size_t i = 0; i < roots_.size(); ++i) walk.add(roots_[i], fake(call_.tangents[i]));
     walk.run(
         starts_, [&](const NodePointer& n, variable_list& given) { return arrive(n, given); },
-        [&](const NodePointer& n, at::Tensor gradient) { arrive_at_end(n, std::move(gradient)); });
+        [&](const NodePointer& n, at::Tensor gradient) { arrive_at_end(n, std::move(gradient)); },
+        [&](const NodePointer& n, variable_list& found, const variable_list& given) { leave(*n, found, given); });
     std::vector<at::Tensor> captured;
     for (size_t i = 0; i < wanted_.size(); ++i) {
       const Edge& e = wanted_[i];
@@ -80,10 +81,6 @@ class InnerPass {
 
   // What a trace cannot repeat is refused before anything is recorded.
   void look_at(const NodePointer& node) {
-    if (!node->pre_hooks().empty() || !node->post_hooks().empty())
-      VESTA_UNSUPPORTED("a hook on a node of a backward pass inside the program");
-    if (call_.creates_graph && recorder_.gradients && recorder_.gradients->function_of(*node))
-      VESTA_UNSUPPORTED("a gradient of a gradient of a custom autograd.Function");
     const auto* const leaf = dynamic_cast<const AccumulateGrad*>(node.get());
     if (!leaf || ends_.contains(node.get())) return;
     if (!traced(leaf->variable) && !is_wrapped(leaf->variable))
@@ -103,8 +100,20 @@ class InnerPass {
     if (runs) take(n.get(), given);
     if (runs || is_wanted(n.get())) run_hooks(*n, given);
     if (!runs) take(n.get(), given);
-    if (runs) ran_.push_back(n);
-    return runs;
+    if (!runs) return false;
+    ran_.push_back(n);
+    if (n->pre_hooks().empty()) return true;
+    const Program program(*this);
+    for (const auto& hook : n->pre_hooks()) events_.run_node_hook(*hook, given);
+    return true;
+  }
+
+  // A node has run.
+  void leave(Node& n, variable_list& found, const variable_list& given) {
+    if (n.post_hooks().empty()) return;
+    if (found.empty()) VESTA_UNSUPPORTED("a hook on a node of a backward pass that gets no gradient");
+    const Program program(*this);
+    for (const auto& hook : n.post_hooks()) events_.run_node_hook(*hook, found, given);
   }
 
   void take(const Node* n, const variable_list& given) {

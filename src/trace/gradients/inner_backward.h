@@ -20,6 +20,11 @@ class PassEvents {
   virtual ~PassEvents() = default;
   // Runs a hook that the program has put on a tensor that it made. Gradients may be undefined.
   virtual void run_hook(const torch::autograd::FunctionPreHook& hook, torch::autograd::variable_list& gradients) = 0;
+  // The same for hooks on a node, which get all of its gradients: those that arrive, and those that it gives.
+  virtual void run_node_hook(const torch::autograd::FunctionPreHook& hook,
+                             torch::autograd::variable_list& gradients) = 0;
+  virtual void run_node_hook(const torch::autograd::FunctionPostHook& hook, torch::autograd::variable_list& gradients,
+                             const torch::autograd::variable_list& arrived) = 0;
   // What the hooks on a leaf of the program make of its gradient, which may be undefined.
   virtual at::Tensor hooked(const at::Tensor& leaf, const at::Tensor& gradient) = 0;
   // A leaf, the program's own tensor or a fake one that the program has made, gets a gradient. It is in the leaf's

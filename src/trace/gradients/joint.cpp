@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <iterator>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "graph/graph.h"
 #include "interop/autograd_node.h"
+#include "trace/gradients/crossings.h"
 #include "trace/gradients/inner_backward.h"
 #include "trace/gradients/node_walk.h"
 #include "trace/recorder.h"
@@ -22,31 +24,30 @@ namespace {
 
 using graph::Output;
 using graph::OutputKind;
+using torch::autograd::Edge;
 using torch::autograd::Node;
-
-// A result with a gradient of its own, as graph::JointPart::results numbers them.
-struct Root {
-  at::Tensor tensor;
-  int output;
-};
 
 class Walk {
  public:
-  Walk(Recorder& r, const std::vector<JointInput>& inputs) : recorder_(r), inputs_(inputs) {
+  Walk(Recorder& r, const std::vector<JointInput>& inputs, const std::vector<Root>& leaves)
+      : recorder_(r), inputs_(inputs) {
     for (const JointInput& in : inputs)
       if (in.history.is_valid()) ends_.insert(in.history.function.get());
+    for (const Root& leaf : leaves) ends_.insert(leaf.edge.function.get());
   }
 
+  const Ends& ends() const { return ends_; }
+
+  // Or a leaf of the program's own.
   bool reaches_an_input(const Root& root) const {
     bool found = false;
-    for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, ends_,
-                  [&](const NodePointer& n) { found |= ends_.contains(n.get()); });
+    for_each_node({root.edge.function}, ends_, [&](const NodePointer& n) { found |= ends_.contains(n.get()); });
     return found;
   }
 
-  // Results that share a node which saves something belong together. So do those that share another node, if neither
-  // part saves anything: then none of them can be freed before the others.
-  std::vector<std::vector<Root>> parts_of(const std::vector<Root>& roots) const {
+  // Roots that share a node which saves something belong together. So do those that share another node, if neither part
+  // saves anything: then none of them can be freed before the others.
+  static std::vector<std::vector<Root>> parts_of(const std::vector<Root>& roots, const Ends& ends) {
     struct Part {
       std::vector<Root> roots;
       std::unordered_set<const Node*> saving, others;
@@ -57,8 +58,8 @@ class Walk {
     std::vector<Part> parts;
     for (const Root& root : roots) {
       Part made;
-      for_each_node({torch::autograd::impl::gradient_edge(root.tensor).function}, ends_, [&](const NodePointer& n) {
-        if (!ends_.contains(n.get())) (saves_nothing(*n) ? made.others : made.saving).insert(n.get());
+      for_each_node({root.edge.function}, ends, [&](const NodePointer& n) {
+        if (!ends.contains(n.get())) (saves_nothing(*n) ? made.others : made.saving).insert(n.get());
       });
       std::erase_if(parts, [&](Part& part) {
         const bool save_nothing = made.saving.empty() && part.saving.empty();
@@ -73,39 +74,47 @@ class Walk {
     }
     std::vector<std::vector<Root>> out;
     for (Part& part : parts) {
-      std::ranges::sort(part.roots, {}, &Root::output);
+      std::ranges::sort(part.roots, {}, [](const Root& r) { return std::pair(r.is_crossing, r.number); });
       out.push_back(std::move(part.roots));
     }
     return out;
   }
 
-  graph::JointPart run(const std::vector<Root>& roots) {
+  graph::JointPart run(const std::vector<Root>& roots, const Ends& ends, const Crossings& crossings) {
     graph::JointPart out;
-    NodeWalk walk(recorder_, ends_);
+    NodeWalk walk(recorder_, ends);
     std::vector<NodePointer> starts;
     for (const Root& root : roots) {
-      const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(root.tensor);
       out.tangents.push_back(static_cast<int>(recorder_.graph().inputs.size()));
-      out.results.push_back(root.output);
-      walk.add(edge, tangent_for(root));
-      starts.push_back(edge.function);
+      (root.is_crossing ? out.takes : out.results).push_back(root.number);
+      walk.add(root.edge, tangent_for(root.is_crossing ? crossings.crossings[static_cast<size_t>(root.number)].type
+                                                       : recorder_.type_of(root.tensor)));
+      starts.push_back(root.edge.function);
     }
     walk.run(starts);
+    const auto give = [&](Output made) {
+      out.gradients.push_back(static_cast<int>(recorder_.graph().outputs.size()));
+      recorder_.graph().outputs.push_back(std::move(made));
+    };
     for (const JointInput& in : inputs_) {
       if (!in.history.is_valid()) continue;
       const at::Tensor gradient = walk.arrived(in.history);
       if (!gradient.defined()) continue;
-      Output made = output_of(in, gradient);
-      out.gradients.push_back(static_cast<int>(recorder_.graph().outputs.size()));
+      give(output_of(in, gradient));
       out.inputs.push_back(in.input);
-      recorder_.graph().outputs.push_back(std::move(made));
+    }
+    for (const auto& [at, crossing] : crossings.entries()) {
+      if (!ends.contains(at.function.get())) continue;
+      const at::Tensor gradient = walk.arrived(at);
+      if (!gradient.defined()) continue;
+      give({.value = dense(gradient)});
+      out.gives.push_back(crossing);
     }
     return out;
   }
 
  private:
-  at::Tensor tangent_for(const Root& root) {
-    graph::TensorType type = recorder_.type_of(root.tensor);
+  at::Tensor tangent_for(graph::TensorType type) {
     // A tensor with the strides of an expanded result could not hold another gradient for each element.
     if (!graph::is_non_overlapping_and_dense(type)) type.strides = graph::contiguous_strides(type.sizes);
     graph::Value* v = recorder_.graph().add_input(std::move(type), graph::InputKind::Argument,
@@ -137,7 +146,10 @@ class Walk {
   }
 
   graph::Value* value_for(const JointInput& end, const at::Tensor& gradient) {
-    if (end.real.is_leaf()) return in_layout_of_leaf(recorder_, gradient, end.fake);
+    return end.real.is_leaf() ? in_layout_of_leaf(recorder_, gradient, end.fake) : dense(gradient);
+  }
+
+  graph::Value* dense(const at::Tensor& gradient) {
     graph::Value* const value = recorder_.value_of(gradient);
     if (graph::is_non_overlapping_and_dense(value->type)) return value;
     graph::TensorType want = value->type;
@@ -159,6 +171,19 @@ History history_of(const c10::IValue& v, const Ends& released) {
   return t.is_view() && !t.grad_fn() ? History::Unrecorded : History::Recorded;
 }
 
+// Results that are leaves which the program has made.
+std::vector<Root> leaves_of(const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs) {
+  std::vector<Root> out;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].isTensor() || !results[i].toTensor().defined()) continue;
+    const at::Tensor& t = results[i].toTensor();
+    const auto is_own = [&](const JointInput& in) { return in.fake.is_same(t); };
+    if (traced(t) && t.is_leaf() && t.requires_grad() && std::ranges::none_of(inputs, is_own))
+      out.push_back({.edge = torch::autograd::impl::gradient_edge(t), .tensor = t, .number = static_cast<int>(i)});
+  }
+  return out;
+}
+
 // The results that autograd's node of the program gets a gradient for. Views of them are made again in every call, and
 // autograd follows these.
 std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs,
@@ -168,7 +193,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
   std::unordered_set<size_t> taken;
   const auto take = [&](const at::Tensor& t, size_t output) {
     if (!taken.insert(output).second) return;
-    roots.push_back({t, static_cast<int>(output)});
+    roots.push_back({torch::autograd::impl::gradient_edge(t), t, static_cast<int>(output)});
   };
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].isTensor() || !results[i].toTensor().defined()) continue;
@@ -194,7 +219,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
     if (!in.fake.requires_grad() || std::ranges::none_of(r.graph().mutations, is_written)) continue;
     // It was written while gradient mode was off.
     if (in.fake.is_leaf() || in.fake.grad_fn() == in.history.function) continue;
-    roots.push_back({in.fake, -1 - in.input});
+    roots.push_back({torch::autograd::impl::gradient_edge(in.fake), in.fake, -1 - in.input});
   }
   return roots;
 }
@@ -202,7 +227,7 @@ std::vector<Root> roots_of(Recorder& r, const std::vector<c10::IValue>& results,
 }  // namespace
 
 graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs,
-                          const ReleasedNodes& released) {
+                          const ReleasedNodes& released, std::span<const HookedResult> hooked) {
   graph::Graph& g = r.graph();
   graph::Joint joint{.first_tangent = g.inputs.size(), .first_gradient = g.outputs.size()};
   graph::Node* const last = g.last();
@@ -224,10 +249,26 @@ graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, 
   });
   const at::AutoGradMode off(false);
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
-  Walk walk(r, inputs);
+  const std::vector<Root> leaves = leaves_of(results, inputs);
+  Walk walk(r, inputs, leaves);
   std::vector<Root> roots = roots_of(r, results, inputs, joint.histories);
-  std::erase_if(roots, [&](const Root& root) { return !walk.reaches_an_input(root); });
-  for (const std::vector<Root>& part : walk.parts_of(roots)) joint.parts.push_back(walk.run(part));
+  std::erase_if(roots, [&](const Root& root) {
+    return walk.ends().contains(root.edge.function.get()) || !walk.reaches_an_input(root);
+  });
+  Crossings crossings(inputs, hooked, leaves, roots, walk.ends());
+  // A call gives a result with hooks the history that its crossing has.
+  std::erase_if(roots, [&](const Root& root) { return crossings.is_hooked(root.edge); });
+  for (int level = crossings.deepest(); level >= 0; --level) {
+    std::vector<Root> own = crossings.roots_of(level);
+    std::ranges::copy_if(roots, std::back_inserter(own),
+                         [&](const Root& root) { return crossings.level(root.edge) == level; });
+    const Ends ends = crossings.ends_of(level);
+    for (const std::vector<Root>& part : Walk::parts_of(own, ends))
+      joint.parts.push_back(walk.run(part, ends, crossings));
+    crossings.say_parts_done(level, joint.parts.size());
+  }
+  joint.crossings = std::move(crossings.crossings);
+  joint.places = std::move(crossings.places);
   if (r.failure) std::rethrow_exception(r.failure);
   joint.first_backward = last ? last->next : g.first();
   restore.release();

@@ -1,6 +1,7 @@
 #include "trace/gradients/node_walk.h"
 
 #include <ATen/ops/add.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
@@ -63,7 +64,8 @@ variable_list NodeWalk::results_of(const NodePointer& node, variable_list given)
   if (std::ranges::none_of(given, [](const at::Tensor& t) { return t.defined(); })) return {};
   recorder_.source = node->name();
   try {
-    const Gradients* const gradients = recorder_.gradients.get();
+    // Where the pass is differentiated itself, a method of the program runs once more, on tensors with a history.
+    const Gradients* const gradients = c10::GradMode::is_enabled() ? nullptr : recorder_.gradients.get();
     const TracedFunction* const function = gradients ? gradients->function_of(*node) : nullptr;
     std::optional<variable_list> ours = function ? function->replay(recorder_, given) : derivative(node, given);
     variable_list found = ours ? *std::move(ours) : (*node)(std::move(given));
@@ -81,7 +83,8 @@ variable_list NodeWalk::results_of(const NodePointer& node, variable_list given)
   }
 }
 
-void NodeWalk::run(const std::vector<NodePointer>& starts, const Before& before, const AtEnd& at_end) {
+void NodeWalk::run(const std::vector<NodePointer>& starts, const Before& before, const AtEnd& at_end,
+                   const After& after) {
   std::unordered_map<const Node*, int> waits;
   for_each_node(starts, ends_, [&](const NodePointer& n) {
     if (ends_.contains(n.get())) return;
@@ -104,7 +107,10 @@ void NodeWalk::run(const std::vector<NodePointer>& starts, const Before& before,
     variable_list given = std::move(buffers_[node.get()]);
     given.resize(std::max<size_t>(given.size(), node->num_inputs()));
     variable_list found;
-    if (!before || before(node, given)) found = results_of(node, std::move(given));
+    if (!before || before(node, given)) {
+      found = results_of(node, given);
+      if (after) after(node, found, given);
+    }
     for (size_t i = 0; i < node->num_outputs(); ++i) {
       const Edge& e = node->next_edge(i);
       if (!e.is_valid()) continue;

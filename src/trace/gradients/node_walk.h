@@ -48,11 +48,15 @@ class NodeWalk {
   void add(const torch::autograd::Edge& to, at::Tensor gradient);
   // Asked before a node runs, with what has arrived at it, which it may replace. False: it does not run.
   using Before = std::function<bool(const NodePointer&, torch::autograd::variable_list&)>;
+  // Told of what a node gives, which it may replace. `given`: what has arrived at the node.
+  using After = std::function<void(const NodePointer&, torch::autograd::variable_list& found,
+                                   const torch::autograd::variable_list& given)>;
   // Told of an end when all of its gradients have arrived; undefined: none.
   using AtEnd = std::function<void(const NodePointer&, at::Tensor)>;
   // Runs the nodes that are reached from `starts`, each once all of its gradients have arrived. Throws FormulaFailed,
   // and what the functions throw.
-  void run(const std::vector<NodePointer>& starts, const Before& before = {}, const AtEnd& at_end = {});
+  void run(const std::vector<NodePointer>& starts, const Before& before = {}, const AtEnd& at_end = {},
+           const After& after = {});
   // What has arrived at an end; undefined: nothing.
   at::Tensor arrived(const torch::autograd::Edge& at) const;
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/ScopeExit.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -18,6 +19,7 @@ using torch::autograd::variable_list;
 
 TracedFunction::TracedFunction(Recorder& r, NodePointer node, const std::vector<at::Tensor>& results, bool fills_zeros)
     : node_(std::move(node)),
+      results_(results),
       place_(r.place ? r.place() : -1),
       fills_zeros_(fills_zeros),
       tangents_(node_->num_inputs()) {
@@ -41,6 +43,13 @@ TracedFunction::TracedFunction(Recorder& r, NodePointer node, const std::vector<
       VESTA_UNSUPPORTED("the backward method of {} calls {}", node_->name(), n->op->name);
     recorded_.push_back(n);
   }
+}
+
+bool TracedFunction::passes_on() const {
+  const auto& edges = node_->next_edges();
+  return gradients_ == tangents_ && edges.size() == tangents_.size() &&
+         std::ranges::none_of(tangents_, [](const graph::Value* v) { return !v; }) &&
+         std::ranges::all_of(edges, [](const torch::autograd::Edge& e) { return e.is_valid(); });
 }
 
 variable_list TracedFunction::replay(Recorder& r, const variable_list& tangents) const {

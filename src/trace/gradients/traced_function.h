@@ -27,12 +27,16 @@ class TracedFunction {
   TracedFunction(Recorder& r, NodePointer node, const std::vector<at::Tensor>& results, bool fills_zeros);
 
   const NodePointer& node() const { return node_; }
+  const std::vector<at::Tensor>& results() const { return results_; }
+  // Whether the method only passes on what it gets, for every result.
+  bool passes_on() const;
   int place() const { return place_; }  // TraceOptions::place when it was called
   // What the method gives for these tangents.
   torch::autograd::variable_list replay(Recorder& r, const torch::autograd::variable_list& tangents) const;
 
  private:
   NodePointer node_;
+  std::vector<at::Tensor> results_;
   int place_;
   bool fills_zeros_;
   std::vector<graph::Value*> tangents_;  // by result of the node; nullptr: it has no tangent

@@ -1,4 +1,8 @@
-// Memory of tensors: empty, set_, resize_.
+// Memory of tensors: empty, set_, resize_; random numbers for given tensors.
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/_assert_async.h>
+#include <ATen/ops/empty.h>
+
 #include "graph/rules/broadcast.h"
 #include "trace/ops/rows.h"
 #include "trace/tensors/backing.h"
@@ -13,6 +17,18 @@ void empty(Recorder& r, const Operator& op, Stack& stack) {
 
 // Tensors without memory stay inside of eager's formulas; a half of a compiled program could not save them.
 void zero_tensor(Recorder& r, const Operator&, Stack& stack) { call(r, *find_operator("aten::zeros", ""), stack); }
+
+// torch.normal(mean, std) of tensors: a CPU draws what a normal distribution of 0 and 1 gives, and scales it.
+void normal(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor mean = argument(op, stack, 0).toTensor(), std = argument(op, stack, 1).toTensor();
+  for (const at::Tensor& t : {mean, std})
+    if (!t.device().is_cpu() || !t.is_floating_point() || t.scalar_type() != mean.scalar_type())
+      VESTA_UNSUPPORTED("{} draws random numbers in a way Vesta does not know", op.handle.schema().name());
+  if (!argument(op, stack, 2).isNone()) VESTA_UNSUPPORTED("{} with a generator", op.handle.schema().name());
+  at::_assert_async(std.ge(0).all(), "normal expects all elements of std >= 0.0");
+  const at::Tensor drawn = at::empty_symint(at::infer_size_symint(mean.sym_sizes(), std.sym_sizes()), mean.options());
+  reply(op, stack, drawn.normal_(0, 1).mul_(std).add_(mean));
+}
 
 constexpr const char* kOtherMemory = "replaces the memory of a tensor";
 
@@ -70,6 +86,7 @@ void resize_as(Recorder& r, const Operator& op, Stack& stack) {
 constexpr OperatorRow kRows[] = {
     {"aten::empty.memory_format", empty},
     {"aten::_efficientzerotensor", zero_tensor},
+    {"aten::normal.Tensor_Tensor", normal},
     {.name = "aten::set_", .refusal = kOtherMemory},
     {.name = "aten::set_.source_Storage", .refusal = kOtherMemory},
     {.name = "aten::set_.source_Storage_storage_offset", .refusal = kOtherMemory},

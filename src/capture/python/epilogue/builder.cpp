@@ -1,6 +1,7 @@
 #include "capture/python/epilogue/builder.h"
 
 #include "capture/python/functions/functions.h"
+#include "capture/python/tensors/inner_backward.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
@@ -17,11 +18,31 @@ bool EpilogueBuilder::effects() {
   return true;
 }
 
+// Hooks may hold tensors, whose histories have hooks.
+bool EpilogueBuilder::hooks() {
+  for (;;) {
+    const std::vector<LaterHooks> all = later_hooks(objects.outputs);
+    for (const LaterHooks& hooks : all) {
+      repeat_hooks(hooks);
+      objects.alive.push_back(hooks.tensor);
+      if (hooks.functions.empty()) continue;
+      const int target = objects.value(hooks.tensor.get());
+      if (target < 0) return false;
+      for (const Object& function : hooks.functions) {
+        const int value = objects.value(function.get());
+        if (value < 0) return false;
+        epilogue.effects.push_back({hooks.of_node ? Write::NodeHook : Write::Hook, target, -1, value});
+      }
+    }
+    if (all.empty()) return true;
+  }
+}
+
 bool EpilogueBuilder::leave_by_return(PyObject* result, int position) {
   epilogue.kind = Epilogue::Kind::Return;
   epilogue.position = position;
   epilogue.result = objects.value(result);
-  return epilogue.result >= 0 && effects();
+  return epilogue.result >= 0 && effects() && hooks();
 }
 
 bool EpilogueBuilder::leave_by_break(int position) {
@@ -45,7 +66,7 @@ bool EpilogueBuilder::leave_by_break(int position) {
     if (v < 0) return false;
     epilogue.stack.push_back(v);
   }
-  return effects();
+  return effects() && hooks();
 }
 
 }  // namespace vesta::capture

@@ -27,6 +27,7 @@ class EpilogueBuilder {
  private:
   PyObject* code_object() const { return reinterpret_cast<PyObject*>(code_of(root_)); }
   bool effects();
+  bool hooks();
 
   Trace& trace_;
   Frame* root_;

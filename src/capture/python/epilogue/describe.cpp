@@ -108,6 +108,14 @@ int Describer::tensor_or_number(PyObject* x) {
       const int gradient = value(alive.back().get());
       if (gradient < 0) return -1;
       epilogue.effects.push_back({Write::RetainedGradient, output, -1, gradient});
+      repeat_retained(x);
+    }
+    // A leaf that the trace has made, and its gradient.
+    if (is_tensor(x) && requires_grad(x) && is_leaf(x)) {
+      alive.push_back(Object::take(PyObject_GetAttr(x, "grad"_name)));
+      const int gradient = alive.back() ? value(alive.back().get()) : -1;
+      if (gradient < 0) return -1;
+      if (alive.back().get() != Py_None) epilogue.effects.push_back({Write::Gradient, output, -1, gradient});
     }
     return is_tensor(x) && !is_base_tensor(x) ? describe_subclass(*this, x, output) : output;
   }

@@ -51,6 +51,8 @@ enum class Write : uint8_t {
   Member,            // `offset` bytes into the target
   Gradient,          // target.grad = value
   RetainedGradient,  // the same, of a target that is no leaf and retains its gradient from now on
+  Hook,              // target.register_hook(value)
+  NodeHook,          // target.grad_fn.register_hook(value)
   Call,              // target(*value, **key), for what the call counts; its result is known
 };
 

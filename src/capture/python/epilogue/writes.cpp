@@ -134,6 +134,11 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
       if (!Object::take(PyObject_CallMethodNoArgs(target, "retain_grad"_name))) return false;
       [[fallthrough]];
     case Write::Gradient: return PyObject_SetAttr(target, "grad"_name, value) == 0;
+    case Write::Hook: return static_cast<bool>(Object::take(PyObject_CallMethod(target, "register_hook", "O", value)));
+    case Write::NodeHook: {
+      const Object node = Object::take(PyObject_GetAttr(target, "grad_fn"_name));
+      return node && Object::take(PyObject_CallMethod(node.get(), "register_hook", "O", value));
+    }
     case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
     case Write::Member: {
       Py_XSETREF(member_at(target, e.offset), Py_XNewRef(value));

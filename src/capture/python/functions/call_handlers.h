@@ -48,6 +48,7 @@ Result require_grad(Trace& t, const Call& c);
 Result make_gradients(Trace& t, const Call& c);
 Result run_backward(Trace& t, const Call& c);
 Result register_hook(Trace& t, const Call& c);
+Result register_node_hook(Trace& t, const Call& c);
 Result retain_gradient(Trace& t, const Call& c);
 // transforms.cpp
 Result wrap_for_transform(Trace& t, const Call& c);

@@ -69,6 +69,8 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "", "_exit_dual_level _is_fwd_grad_enabled _set_fwd_grad_enabled", Effect::Torch},
     {"torch._C", "_FunctionBase", "apply", {Effect::Reads, handlers::autograd_apply}},
     {"torch._C", "_FunctionBase", "needs_input_grad saved_tensors", Effect::Torch},
+    {"torch._C", "_FunctionBase", "name", Effect::Reads},
+    {"torch._C", "_FunctionBase", "register_hook register_prehook", {Effect::Unknown, handlers::register_node_hook}},
 };
 
 }  // namespace

@@ -47,6 +47,15 @@ class Events final : public trace::PassEvents {
     gradients[index] = hooked(nullptr, functions, gradients[index]);
   }
 
+  void run_node_hook(const torch::autograd::FunctionPreHook& hook, torch::autograd::variable_list& gradients) override {
+    run_node_hook(node_functions_of(hook), gradients, nullptr);
+  }
+
+  void run_node_hook(const torch::autograd::FunctionPostHook& hook, torch::autograd::variable_list& gradients,
+                     const torch::autograd::variable_list& arrived) override {
+    run_node_hook(node_functions_of(hook), gradients, &arrived);
+  }
+
   at::Tensor hooked(const at::Tensor& leaf, const at::Tensor& gradient) override {
     const LeafHooks hooks = hooks_of(leaf);
     if (hooks.others) VESTA_UNSUPPORTED("a hook of C++ on the gradient of a leaf, such as DistributedDataParallel's");
@@ -63,6 +72,25 @@ class Events final : public trace::PassEvents {
   }
 
  private:
+  static Object tuple_of(const torch::autograd::variable_list& tensors) {
+    Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+    for (size_t i = 0; out && i < tensors.size(); ++i)
+      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), object_of(tensors[i]).release());
+    return out;
+  }
+
+  void run_node_hook(PyObject* functions, torch::autograd::variable_list& gradients,
+                     const torch::autograd::variable_list* arrived) {
+    if (!functions) VESTA_UNSUPPORTED("a hook of C++ on a node of a backward pass inside the program");
+    const Object given = tuple_of(gradients), before = arrived ? tuple_of(*arrived) : Object();
+    const Object out = Object::take(events_.node_hooked(functions, given.get(), before.get()));
+    if (!out) throw pybind11::error_already_set();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      PyObject* const x = PyTuple_GET_ITEM(out.get(), static_cast<Py_ssize_t>(i));
+      gradients[i] = x == Py_None ? at::Tensor() : as_fake(THPVariable_Unpack(x));
+    }
+  }
+
   at::Tensor hooked(PyObject* leaf, PyObject* dict, const at::Tensor& gradient) {
     const Object out = Object::take(events_.hooked(leaf, dict, object_of(gradient).get()));
     if (!out) throw pybind11::error_already_set();
@@ -101,12 +129,93 @@ bool may_replace_gradient(PyObject* gradient, PyObject* returned) {
   return done.has_value();
 }
 
-bool note_hook(PyObject* tensor) {
+using HookKind = trace::Gradients::HookKind;
+
+bool note_hook(PyObject* tensor, bool keeps_gradient) {
   const auto done = guarded([&]() -> std::optional<bool> {
-    trace::Recorder::current()->gradients->add_hook(THPVariable_Unpack(tensor));
+    trace::Recorder::current()->gradients->add_hook(THPVariable_Unpack(tensor),
+                                                    keeps_gradient ? HookKind::KeepsGradient : HookKind::OnTensor);
     return true;
   });
   return done.has_value();
+}
+
+namespace {
+
+// torch's object of a torch.autograd.Function owns its node since 2.13 or so, and knew it by a weak pointer before.
+template <class F>
+NodePointer node_of(const F& function) {
+  if constexpr (requires { function.cdata.lock(); })
+    return function.cdata.lock();
+  else
+    return function.cdata;
+}
+
+// The node of a torch.autograd.Function; null: it is another object.
+NodePointer function_node(PyObject* node) {
+  if (!PyObject_TypeCheck(node, &THPFunctionType)) return {};
+  return node_of(*reinterpret_cast<const THPFunction*>(node));
+}
+
+}  // namespace
+
+bool note_node_hook(PyObject* node) {
+  const auto done = guarded([&]() -> std::optional<bool> {
+    const NodePointer function = function_node(node);
+    trace::Gradients& gradients = *trace::Recorder::current()->gradients;
+    if (!function || !gradients.function_of(*function))
+      VESTA_UNSUPPORTED("a hook on a node of a torch.autograd.Function that the program has not called");
+    gradients.add_hook(function);
+    return true;
+  });
+  return done.has_value();
+}
+
+bool has_function_node(PyObject* tensor) {
+  const auto node = THPVariable_Unpack(tensor).grad_fn();
+  if (!node) return true;
+  const Object object = Object::take(torch::autograd::functionToPyObject(node));
+  return object && function_node(object.get());
+}
+
+std::vector<LaterHooks> later_hooks(const std::vector<PyObject*>& results) {
+  std::vector<LaterHooks> out;
+  trace::Recorder* const r = trace::Recorder::current();
+  if (!r || !r->gradients) return out;
+  std::vector<at::Tensor> tensors;
+  for (PyObject* x : results)
+    if (THPVariable_Check(x)) tensors.push_back(THPVariable_Unpack(x));
+  for (const auto& [tensor, kind] : r->gradients->pending_hooks(tensors)) {
+    LaterHooks& hooks = out.emplace_back(LaterHooks{object_of(tensor), kind == HookKind::OnNode, {}});
+    const auto add = [&](PyObject* functions) {
+      const Object all = Object::take(functions ? PyDict_Values(functions) : nullptr);
+      for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(all.get()); ++i)
+        hooks.functions.push_back(Object::share(PyList_GET_ITEM(all.get(), i)));
+    };
+    torch::autograd::Node& node = *tensor.grad_fn();
+    if (hooks.of_node) {
+      for (const auto& hook : node.post_hooks()) add(node_functions_of(*hook));
+      continue;
+    }
+    for (const auto& hook : node.tensor_pre_hooks()) {
+      size_t index = 0;
+      if (PyObject* const functions = functions_of(*hook, &index);
+          functions && static_cast<int64_t>(index) == tensor.output_nr())
+        add(functions);
+    }
+  }
+  return out;
+}
+
+void repeat_hooks(const LaterHooks& hooks) {
+  trace::Recorder::current()->gradients->repeat_hooks(THPVariable_Unpack(hooks.tensor.get()),
+                                                      hooks.of_node ? HookKind::OnNode : HookKind::OnTensor,
+                                                      !hooks.functions.empty());
+}
+
+void repeat_retained(PyObject* tensor) {
+  trace::Recorder* const r = trace::Recorder::current();
+  if (r && r->gradients) r->gradients->repeat_hooks(THPVariable_Unpack(tensor), HookKind::KeepsGradient, true);
 }
 
 bool keeps_gradient(PyObject* tensor) { return is_leaf(tensor) || retains_gradient(tensor); }
@@ -154,7 +263,7 @@ bool trace_function(PyObject* result) {
     bool fills_zeros = true;
     for (const at::Tensor& t : tensors) {
       const Object node = Object::take(t.grad_fn() ? torch::autograd::functionToPyObject(t.grad_fn()) : nullptr);
-      if (node && PyObject_TypeCheck(node.get(), reinterpret_cast<PyTypeObject*>(THPFunctionClass)))
+      if (node && PyObject_TypeCheck(node.get(), &THPFunctionType))
         fills_zeros = reinterpret_cast<const THPFunction*>(node.get())->materialize_grads;
     }
     trace::Recorder::current()->gradients->add_function(tensors, fills_zeros);

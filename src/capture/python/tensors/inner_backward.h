@@ -23,6 +23,9 @@ class BackwardEvents {
   // What the functions in a dict make of a gradient, which may be None; new, nullptr with an error set. `leaf`: whose
   // hooks they are, a tensor of the program; nullptr: those of a tensor that the trace has made.
   virtual PyObject* hooked(PyObject* leaf, PyObject* hooks, PyObject* gradient) = 0;
+  // The same for hooks on a node, with tuples of gradients. `arrived`: what the node has got, of hooks that run after
+  // it; else nullptr.
+  virtual PyObject* node_hooked(PyObject* hooks, PyObject* gradients, PyObject* arrived) = 0;
   // Gives a leaf a gradient, then calls the functions in a dict. False with an error set. `hooks`: nullptr: none.
   virtual bool accumulate(PyObject* leaf, PyObject* gradient, PyObject* hooks) = 0;
 };
@@ -35,7 +38,23 @@ bool may_replace_gradient(PyObject* gradient, PyObject* returned);
 
 // Notes that the program puts a hook on a tensor that it has made, or lets it keep its gradient. False with an error
 // set.
-bool note_hook(PyObject* tensor);
+bool note_hook(PyObject* tensor, bool keeps_gradient);
+// Notes that the program puts a hook on the node of a torch.autograd.Function. False with an error set.
+bool note_node_hook(PyObject* node);
+// Whether the history of a tensor is such a node, or it has none.
+bool has_function_node(PyObject* tensor);
+
+// Hooks that a backward pass after the program calls: functions, in their order. Objects are owned.
+struct LaterHooks {
+  Object tensor;
+  bool of_node = false;  // on the tensor's node, else on the tensor
+  std::vector<Object> functions;
+};
+// Those that a pass from these results of the trace calls and that repeat_hooks() has not been told of.
+std::vector<LaterHooks> later_hooks(const std::vector<PyObject*>& results);
+// Each call puts these hooks on the tensor that it makes for theirs, a result; lets the tensor keep its gradient.
+void repeat_hooks(const LaterHooks& hooks);
+void repeat_retained(PyObject* tensor);
 // Whether autograd keeps the gradient of this tensor: a leaf, or one that retains it.
 bool keeps_gradient(PyObject* tensor);
 bool retains_gradient(PyObject* tensor);  // and is no leaf

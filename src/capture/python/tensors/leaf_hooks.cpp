@@ -22,6 +22,16 @@ PyObject* functions_of(const torch::autograd::FunctionPreHook& hook, size_t* ind
   return python.dict;
 }
 
+PyObject* node_functions_of(const torch::autograd::FunctionPreHook& hook) {
+  return is_called(hook, "17PyFunctionPreHook") ? static_cast<const torch::autograd::PyFunctionPreHook&>(hook).dict
+                                                : nullptr;
+}
+
+PyObject* node_functions_of(const torch::autograd::FunctionPostHook& hook) {
+  return is_called(hook, "18PyFunctionPostHook") ? static_cast<const torch::autograd::PyFunctionPostHook&>(hook).dict
+                                                 : nullptr;
+}
+
 LeafHooks hooks_of(const at::Tensor& leaf) {
   LeafHooks out;
   for (const auto& hook : torch::autograd::impl::hooks(leaf)) {

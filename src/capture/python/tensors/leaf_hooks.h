@@ -22,5 +22,8 @@ LeafHooks hooks_of(const at::Tensor& leaf);
 // The dict of functions of a hook that Tensor.register_hook has made; borrowed, nullptr: it is another one. `index`: of
 // the gradient that it changes.
 PyObject* functions_of(const torch::autograd::FunctionPreHook& hook, size_t* index = nullptr);
+// Those of hooks on a node, which get all of its gradients.
+PyObject* node_functions_of(const torch::autograd::FunctionPreHook& hook);
+PyObject* node_functions_of(const torch::autograd::FunctionPostHook& hook);
 
 }  // namespace vesta::capture

@@ -5,7 +5,9 @@
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
 #include "capture/python/hook/hook.h"
+#include "capture/python/interpreter/branches.h"
 #include "capture/python/sources/compute.h"
+#include "capture/python/tensors/assumed_truth.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
@@ -152,6 +154,14 @@ int OperatorModel::is_true(PyObject* x) {
         (type->tp_as_mapping && type->tp_as_mapping->mp_length) ||
         (type->tp_as_sequence && type->tp_as_sequence->sq_length))
       return t_.fail(Break::TruthUnknown, type->tp_name);
+  }
+  if (is_tensor(x) && is_base_tensor(x)) {
+    const Progress::Place at = t_.progress.place();
+    const std::optional<bool> truth = at.frame ? truth_that_goes_on(code_of(at.frame), at.position) : std::nullopt;
+    if (truth && !t_.may_run_operator()) return -1;
+    const std::optional<bool> assumed = truth ? assume_truth(x, *truth) : false;
+    if (!assumed) return t_.graph_break(trace_failure()), -1;
+    if (*assumed) return *truth;
   }
   return t_.tracker.finish_status(PyObject_IsTrue(x));
 }

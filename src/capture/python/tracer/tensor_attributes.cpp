@@ -1,5 +1,6 @@
 // Attributes of tensors: properties are the fake tensor's, what a program has stored on a tensor is the real one's.
 #include "capture/python/functions/functions.h"
+#include "capture/python/tensors/inner_backward.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/leaf_gradients.h"
@@ -32,7 +33,10 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
   if (named(name, "requires_grad")) return requires_grad_attr(owner, name);
   if (named(name, "grad_fn") || named(name, "is_leaf")) {
     PyObject* real = guard_flags(owner);
-    if (is_traced(real) || requires_grad(real)) return t_.graph_break(Break::TensorHistory, PyUnicode_AsUTF8(name));
+    const bool is_known =
+        named(name, "grad_fn") && t_.settings.gradients && is_traced(real) && has_function_node(owner);
+    if (!is_known && (is_traced(real) || requires_grad(real)))
+      return t_.graph_break(Break::TensorHistory, PyUnicode_AsUTF8(name));
   }
   // Some properties are operators: x.T, x.real.
   return t_.may_run_operator() ? t_.tracker.finish_call(PyObject_GetAttr(owner, name)) : nullptr;

@@ -9,6 +9,7 @@
 
 #include "base/stopwatch.h"
 #include "capture/entry/context_key.h"
+#include "capture/python/tensors/anomaly_mode.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/wrapper/captured_callable.h"
@@ -55,7 +56,8 @@ bool is_fx_tracing() {
 // Why another tracer must see the program itself, which it follows by proxies or at the dispatcher; nullptr: none runs.
 const char* traced_elsewhere() {
   if (const char* mode = foreign_mode()) return mode;
-  return is_fx_tracing() ? "torch.fx traces it" : nullptr;
+  if (is_fx_tracing()) return "torch.fx traces it";
+  return is_anomaly_mode_on() ? "torch.autograd.set_detect_anomaly is on" : nullptr;
 }
 
 CallArguments arguments_of(PyObject* const* args, size_t flags, PyObject* names) {

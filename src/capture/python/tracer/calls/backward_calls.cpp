@@ -68,6 +68,21 @@ class Pass final : public BackwardEvents {
     return all ? now.release() : nullptr;
   }
 
+  PyObject* node_hooked(PyObject* hooks, PyObject* gradients, PyObject* arrived) override {
+    Object now = Object::share(gradients);
+    const Object all = Object::take(PyDict_Values(hooks));
+    for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(all.get()); ++i) {
+      PyObject* const given[2] = {now.get(), arrived};
+      Object found = Object::take(t_.calls.call(PyList_GET_ITEM(all.get(), i), given, arrived ? 2 : 1, nullptr));
+      if (!found) return nullptr;
+      if (found.get() == Py_None) continue;
+      if (!arrived && !PyTuple_Check(found.get())) found = Object::take(PyTuple_Pack(1, found.get()));
+      if (!found || !may_replace_all(now.get(), found.get())) return nullptr;
+      now = std::move(found);
+    }
+    return all ? now.release() : nullptr;
+  }
+
   bool accumulate(PyObject* leaf, PyObject* gradient, PyObject* hooks) override {
     if (!accumulate_gradient(t_, leaf, gradient, creates_graph_)) return false;
     if (!hooks) return true;
@@ -83,6 +98,17 @@ class Pass final : public BackwardEvents {
   }
 
  private:
+  // As torch checks what a hook on a node returns.
+  static bool may_replace_all(PyObject* gradients, PyObject* returned) {
+    const bool fits = PyTuple_Check(returned) && PyTuple_GET_SIZE(returned) == PyTuple_GET_SIZE(gradients);
+    if (!fits) return PyErr_SetString(PyExc_RuntimeError, "a hook returns another number of gradients"), false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(gradients); ++i) {
+      PyObject *a = PyTuple_GET_ITEM(gradients, i), *b = PyTuple_GET_ITEM(returned, i);
+      if (b != Py_None && !may_replace_gradient(a, b)) return false;
+    }
+    return true;
+  }
+
   // The hooks of a leaf of the program: each call has the same ones.
   bool know(PyObject* leaf, PyObject* hooks, GradientPart part) {
     const int source = t_.sources.find(t_.objects.guard_flags(leaf));
@@ -103,9 +129,9 @@ bool is_new_with_gradient(Trace& t, PyObject* x) {
 }
 
 // Notes that such a tensor gets a hook. False: the trace has ended.
-bool may_have_hook(Trace& t, PyObject* tensor) {
+bool may_have_hook(Trace& t, PyObject* tensor, bool keeps_gradient) {
   if (!t.settings.gradients) return t.graph_break(need_gradients("a tensor gets a hook on its gradient")) != nullptr;
-  return note_hook(tensor) || t.graph_break(trace_failure()) != nullptr;
+  return note_hook(tensor, keeps_gradient) || t.graph_break(trace_failure()) != nullptr;
 }
 
 }  // namespace
@@ -151,7 +177,16 @@ Result run_backward(Trace& t, const Call& c) {
 // code puts the hook on the fake tensor.
 Result register_hook(Trace& t, const Call& c) {
   if (c.n == 0 || c.all() != 2 || !is_new_with_gradient(t, c.args[0])) return std::nullopt;
-  if (!may_have_hook(t, c.args[0])) return nullptr;
+  if (!may_have_hook(t, c.args[0], false)) return nullptr;
+  const HookOff off;
+  return PyObject_Vectorcall(c.function, c.args, static_cast<size_t>(c.n), c.names);
+}
+
+// register_hook and register_prehook of the node of a torch.autograd.Function that the trace has called.
+Result register_node_hook(Trace& t, const Call& c) {
+  if (!c.owner() || c.named() > 0 || c.rest_count() != 1) return std::nullopt;
+  if (!t.settings.gradients) return t.graph_break(need_gradients("a node of autograd gets a hook"));
+  if (!note_node_hook(c.owner())) return t.graph_break(trace_failure());
   const HookOff off;
   return PyObject_Vectorcall(c.function, c.args, static_cast<size_t>(c.n), c.names);
 }
@@ -160,7 +195,7 @@ Result retain_gradient(Trace& t, const Call& c) {
   if (!c.owner() || c.named() > 0 || c.rest_count() > 0 || !is_tensor(c.owner())) return std::nullopt;
   if (is_new_with_gradient(t, c.owner())) {
     if (is_leaf(c.owner())) return Py_NewRef(Py_None);
-    return may_have_hook(t, c.owner()) ? t.calls.plainly(c) : nullptr;
+    return may_have_hook(t, c.owner(), true) ? t.calls.plainly(c) : nullptr;
   }
   PyObject* const real = t.objects.guard_flags(c.owner());
   if (is_traced(real) || !requires_grad(real) || !is_leaf(real)) return std::nullopt;

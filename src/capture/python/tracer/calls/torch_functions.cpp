@@ -23,9 +23,6 @@ Result torch_setting(Trace& t, const Call& c) {
 static PyObject* apply_with_backward(Trace& t, const Call& c) {
   if (!t.settings.gradients) return t.graph_break(need_gradients("the program calls a torch.autograd.Function"));
   if (c.named() > 0) return t.graph_break(Break::AutogradFunction, "it takes arguments by name");
-  static PyObject* const place = attribute_of("torch.nn.modules._functions", "BackwardHookFunction").release();
-  PyObject* const cls = PyCFunction_Check(c.function) ? PyCFunction_GET_SELF(c.function) : c.self;
-  if (cls && cls == place) return t.graph_break(Break::AutogradFunction, "torch.nn puts hooks on its node");
   const Object args = Object::take(fake_arguments(c.args, c.n));
   if (!args) return t.graph_break(trace_failure());
   PyObject* result = t.calls.plainly(c.function, span_of(args.get()).data(), c.n, nullptr);
