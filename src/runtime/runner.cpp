@@ -224,7 +224,10 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
     copy_values(view({.buffer = buffer, .type = type}), result);
     return;
   }
-  if (ws_.tensors[buffer].defined()) {  // other steps write or wrote here
+  if (ws_.tensors[buffer].defined()) {  // other steps write or wrote here, or the memory is given
+    const at::Tensor& to = ws_.tensors[buffer];
+    if (result.const_data_ptr() == to.const_data_ptr() && same_layout(result, type)) return;
+    if (made_ && *made_ && same_layout(result, type)) (*made_)(buffer, result);
     copy_values(ws_.tensors[buffer], result);
     return;
   }
@@ -451,8 +454,9 @@ void Runner::run_prepacked(const BoundProgram& program, const std::vector<bool>&
   }
 }
 
-void Runner::capture(int first, int end, const std::function<void(int)>& done) {
+void Runner::capture(int first, int end, const std::function<void(int)>& done, const Made& made) {
   capturing_ = true;
+  made_ = &made;
   for (int i = first; i < end; ++i) {
     next_ = resolved_->steps.data() + i;
     run_step(i);
@@ -460,6 +464,7 @@ void Runner::capture(int first, int end, const std::function<void(int)>& done) {
     leave_step(i, {});
   }
   capturing_ = false;
+  made_ = nullptr;
 }
 
 void Runner::pass_over(int first, int end) {

@@ -44,7 +44,9 @@ class Runner {
   // For a recording that is being made, in the order of steps, on a stream that is captured. capture() runs the steps
   // from `first` on and calls done(i) after each; buffers outside of the arena and the recording's memory have no
   // address yet. pass_over() does the same without running the steps.
-  void capture(int first, int end, const std::function<void(int)>& done);
+  // Calls made(buffer, result) for a result that a call has made elsewhere than in the memory that the buffer has.
+  using Made = std::function<void(int, const at::Tensor&)>;
+  void capture(int first, int end, const std::function<void(int)>& done, const Made& made = {});
   void pass_over(int first, int end);
   // Runs the copies to inputs, which come after every other step.
   void copy_back(const BoundProgram& program);
@@ -87,6 +89,7 @@ class Runner {
   const BoundProgram* program_ = nullptr;
   Recording* recording_ = nullptr;
   bool capturing_ = false;
+  const Made* made_ = nullptr;  // while capture() runs
   bool profiled_ = false;  // by PyTorch's profiler, which shows each launch by its name
   std::vector<c10::Storage> passing_;
 };

@@ -7,7 +7,7 @@
 
 namespace vesta::runtime {
 
-BlockPlaces place_blocks(const std::vector<AllocationEvent>& events) {
+BlockPlaces place_blocks(const std::vector<AllocationEvent>& events, const BlocksElsewhere& elsewhere) {
   std::vector<BufferLifetime> lives;
   for (size_t at = 0; at < events.size(); ++at) {
     const AllocationEvent& e = events[at];
@@ -16,7 +16,8 @@ BlockPlaces place_blocks(const std::vector<AllocationEvent>& events) {
       continue;
     }
     VESTA_CHECK(e.block == static_cast<int>(lives.size()), "block {} is allocated as number {}", e.block, lives.size());
-    const int64_t rounded = (e.bytes + kTorchAlignment - 1) / kTorchAlignment * kTorchAlignment;
+    const int64_t bytes = elsewhere.contains(e.block) ? 1 : e.bytes;
+    const int64_t rounded = (bytes + kTorchAlignment - 1) / kTorchAlignment * kTorchAlignment;
     lives.push_back({rounded, static_cast<int>(at), std::numeric_limits<int>::max(), true});
   }
   BlockPlaces out;
@@ -62,8 +63,15 @@ int AllocationLog::blocks() const {
   return blocks_;
 }
 
-PlacedBlocks::PlacedBlocks(std::vector<AllocationEvent> events, BlockPlaces places, char* memory)
-    : events_(std::move(events)), places_(std::move(places)), memory_(memory) {}
+int AllocationLog::number_of(const void* block) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = numbers_.find(block);
+  return it == numbers_.end() ? -1 : it->second;
+}
+
+PlacedBlocks::PlacedBlocks(std::vector<AllocationEvent> events, BlockPlaces places, char* memory,
+                           BlocksElsewhere elsewhere)
+    : events_(std::move(events)), places_(std::move(places)), memory_(memory), elsewhere_(std::move(elsewhere)) {}
 
 void* PlacedBlocks::take(size_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -71,7 +79,9 @@ void* PlacedBlocks::take(size_t bytes) {
   differs_ = !same;
   VESTA_CHECK(same, "an operator allocates {} bytes, another size than in the capture before", bytes);
   const int number = events_[next_++].block;
-  void* const block = memory_ + places_.offsets[static_cast<size_t>(number)];
+  const auto given = elsewhere_.find(number);
+  void* const block =
+      given == elsewhere_.end() ? memory_ + places_.offsets[static_cast<size_t>(number)] : given->second;
   numbers_[block] = number;
   return block;
 }

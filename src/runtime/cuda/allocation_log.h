@@ -25,7 +25,9 @@ struct BlockPlaces {
   std::vector<int64_t> offsets;  // by block, multiples of kTorchAlignment
   int64_t bytes = 0;             // total
 };
-BlockPlaces place_blocks(const std::vector<AllocationEvent>& events);
+// `elsewhere`: addresses of blocks that lie in other memory.
+using BlocksElsewhere = std::unordered_map<int, void*>;
+BlockPlaces place_blocks(const std::vector<AllocationEvent>& events, const BlocksElsewhere& elsewhere = {});
 
 // Forwards allocations and logs them.
 class AllocationLog final : public AllocationSource {
@@ -40,6 +42,7 @@ class AllocationLog final : public AllocationSource {
   // Blocks from number `first` on that have not been freed.
   std::vector<const void*> held(int first) const;
   int blocks() const;
+  int number_of(const void* block) const;  // -1: it is not known
 
  private:
   const std::function<void*(size_t)> allocate_;
@@ -53,7 +56,7 @@ class AllocationLog final : public AllocationSource {
 // Serves the logged allocations again, each block at its offset.
 class PlacedBlocks final : public AllocationSource {
  public:
-  PlacedBlocks(std::vector<AllocationEvent> events, BlockPlaces places, char* memory);
+  PlacedBlocks(std::vector<AllocationEvent> events, BlockPlaces places, char* memory, BlocksElsewhere elsewhere = {});
   // Throws InternalError for a request that the log does not have.
   void* take(size_t bytes) override;
   void give_back(void* block) noexcept override;
@@ -64,6 +67,7 @@ class PlacedBlocks final : public AllocationSource {
   const std::vector<AllocationEvent> events_;
   const BlockPlaces places_;
   char* const memory_;
+  const BlocksElsewhere elsewhere_;
   mutable std::mutex mutex_;
   std::unordered_map<const void*, int> numbers_;  // of blocks that have not been freed
   size_t next_ = 0;                               // the next event of the log

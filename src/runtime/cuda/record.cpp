@@ -41,20 +41,29 @@ class Recorder {
         std::make_shared<AllocationLog>([&torch, user](size_t bytes) { return torch.allocate(bytes, user); },
                                         [&torch](void* block) { torch.free(block); });
     std::vector<AllocationEvent> events;
+    BlocksElsewhere elsewhere;  // what calls allocate for outputs whose memory is given
     walk(log, [&](Runner& runner, const Workspace& workspace, GraphPlan::Range g) {
       int blocks = log->blocks();
-      capture(runner, g, [&](int step) {
+      const auto done = [&](int step) {
         check_held(step, log->held(blocks), workspace);
         blocks = log->blocks();
+      };
+      capture(runner, g, done, [&](int buffer, const at::Tensor& made) {
+        const at::Tensor& given = workspace.tensors[static_cast<size_t>(buffer)];
+        const int block = log->number_of(made.storage().data());
+        if (recording_.is_given(buffer) && block >= 0 && made.const_data_ptr() == made.storage().data() &&
+            made.storage().nbytes() <= given.storage().nbytes())
+          elsewhere.emplace(block, given.mutable_data_ptr());
       });
       capture_.abandon();
       events = log->events();
     });
     const double first_ms = watch_.milliseconds();
-    BlockPlaces places = place_blocks(events);
+    BlockPlaces places = place_blocks(events, elsewhere);
     note_blocks(events, places);
     char* const memory = recording_.make_blocks(places.bytes);
-    const auto placed = std::make_shared<PlacedBlocks>(std::move(events), std::move(places), memory);
+    const auto placed =
+        std::make_shared<PlacedBlocks>(std::move(events), std::move(places), memory, std::move(elsewhere));
     walk(placed, [&](Runner& runner, const Workspace& workspace, GraphPlan::Range g) {
       RecordedGraph made;
       capture(runner, g, [&](int step) {
@@ -106,19 +115,21 @@ class Recorder {
     }
   }
 
-  void capture(Runner& runner, GraphPlan::Range g, const std::function<void(int)>& done) {
+  void capture(Runner& runner, GraphPlan::Range g, const std::function<void(int)>& done,
+               const Runner::Made& made = {}) {
     capture_.begin();
     int step = g.begin;
     Stopwatch of_step;
     try {
-      runner.capture(g.begin, g.end, [&](int finished) {
+      const auto each = [&](int finished) {
         if (!std::holds_alternative<artifact::Launch>(what_.artifact.steps[static_cast<size_t>(finished)]))
           calls_ms_ += of_step.milliseconds();
         fault::reached("capture");
         done(finished);
         step = finished + 1;
         of_step = Stopwatch();
-      });
+      };
+      runner.capture(g.begin, g.end, each, made);
     } catch (const c10::OutOfMemoryError&) {
       abandon();
       throw;

@@ -13,7 +13,8 @@ namespace {
 bool linear_into(const Stack& s, at::Tensor& out) {
   const at::Tensor& x = s[0].toTensor();
   const at::Tensor& w = s[1].toTensor();
-  if (w.dim() != 2 || x.dim() < 2 || !x.is_contiguous() || !out.is_contiguous()) return false;
+  if (w.dim() != 2 || x.dim() < 2 || !out.is_contiguous()) return false;
+  if (x.dim() > 2 && !x.is_contiguous()) return false;
   const int64_t columns = w.size(0);
   const at::Tensor rows = x.dim() == 2 ? x : x.view({-1, w.size(1)});
   at::Tensor out_rows = out.dim() == 2 ? out : out.view({-1, columns});
