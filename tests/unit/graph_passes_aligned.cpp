@@ -67,6 +67,29 @@ output %11
               {}, DeviceType::CUDA);
 }
 
+// Batches are one matrix in memory, so that one kernel pads it for both products.
+TEST(AlignedProducts, PadBatchesAsAMatrix) {
+  expect_pass(align_products, R"(
+input %0 : bf16[8, 512, 50257]@cuda:0 = argument "tangent"
+input %1 : bf16[768, 50257]{1, 768}@cuda:0 = argument "w"
+%2 : bf16[8, 512, 768]@cuda:0 = aten::linear(%0, %1)
+output %2
+)",
+              R"(
+input %0 : bf16[8, 512, 50257]@cuda:0 = argument "tangent"
+input %1 : bf16[768, 50257]{1, 768}@cuda:0 = argument "w"
+%2 : bf16[4096, 50257]@cuda:0 = aten::view(%0, [4096, 50257])
+%3 : bf16[4096, 50264]@cuda:0 = aten::constant_pad_nd(%2, [0, 7, 0, 0], 0)
+%4 : bf16[8, 512, 50264]@cuda:0 = aten::view(%3, [8, 512, 50264])
+%5 : bf16[50257, 768]@cuda:0 = aten::t(%1)
+%6 : bf16[50264, 768]@cuda:0 = aten::constant_pad_nd(%5, [0, 0, 0, 7], 0)
+%7 : bf16[768, 50264]{1, 768}@cuda:0 = aten::t(%6)
+%8 : bf16[8, 512, 768]@cuda:0 = aten::linear(%4, %7)
+output %8
+)",
+              {}, DeviceType::CUDA);
+}
+
 TEST(AlignedProducts, LeaveTheOthers) {
   for (const std::string& text : {logits("bf16", 50264), logits("f32", 50257), logits("bf16", 9)})
     expect_unchanged(align_products, text, {}, DeviceType::CUDA);
