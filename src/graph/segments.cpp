@@ -167,7 +167,7 @@ std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
 }
 
 std::vector<int> segments_for_memory(const Graph& half, size_t saved) {
-  constexpr int64_t kFew = int64_t{32} << 20, kSegments = 3;
+  constexpr int64_t kFew = int64_t{32} << 20, kSegments = 6;
   const std::unordered_map<const Node*, int> places = places_of(half);
   std::vector<std::pair<int, int64_t>> freed;  // after a place, bytes
   int64_t all = 0;
