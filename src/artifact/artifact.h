@@ -185,7 +185,7 @@ struct Artifact {
   // Half of a training graph: a training loop makes the outputs in each step, probably at the same addresses. CUDA
   // graphs are recorded for these.
   bool outputs_recur = false;
-  ArenaLayout arena;       // exact if static; otherwise for the hints of the sizes
+  ArenaLayout arena;  // exact if static; otherwise for the hints of the sizes
   // Further entries, run by the artifact's loader (the second half of a program) or by its Call steps (a region that it
   // repeats). Each entry has symbols of its own. An entry that a step calls writes no input, takes no integers, makes
   // no prepacked constants and returns only new tensors. It may call entries of its own, at most kMostNested deep.

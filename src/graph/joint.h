@@ -18,12 +18,12 @@ struct JointPart {
   // What a tangent is the gradient of: an output of the joint graph, which is Fresh, or, if negative, the contents of
   // the written input -1 - result.
   std::vector<int> results;
-  std::vector<int> takes;      // numbers of crossings
+  std::vector<int> takes;  // numbers of crossings
   // Outputs of the joint graph: those of `inputs`, then those of `gives`. Fresh, a tangent (Input), or a view of one
   // (InputView).
   std::vector<int> gradients;
-  std::vector<int> inputs;     // of the program
-  std::vector<int> gives;      // numbers of crossings
+  std::vector<int> inputs;  // of the program
+  std::vector<int> gives;   // numbers of crossings
 };
 
 // A gradient that leaves a part where autograd calls hooks, or where ways of several parts meet. A part takes it, a

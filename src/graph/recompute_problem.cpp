@@ -96,9 +96,9 @@ class Maker {
       const bool of_program = i < first_gradient_;
       VESTA_CHECK(!of_program || !o.value || !is_backward(o.value), "output {} of the program depends on a tangent", i);
       const bool is_view = o.kind == OutputKind::Input || o.kind == OutputKind::InputView;
-      VESTA_CHECK(of_program || o.kind == OutputKind::Fresh || o.kind == OutputKind::None ||
-                      (is_view && is_backward(o.value)),
-                  "gradient {} is neither a tensor of its own nor a view of a tangent", i - first_gradient_);
+      VESTA_CHECK(
+          of_program || o.kind == OutputKind::Fresh || o.kind == OutputKind::None || (is_view && is_backward(o.value)),
+          "gradient {} is neither a tensor of its own nor a view of a tangent", i - first_gradient_);
     }
   }
 

@@ -22,8 +22,9 @@ struct Segment {
 // the order in which the half computes them.
 std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes);
 
-// The same for less memory: while a segment runs, all that it reads and gives is held. `saved`: the half's first inputs,
-// which nothing reads after it. Each segment gives and frees about as many bytes. All in one where there are few.
+// The same for less memory: while a segment runs, all that it reads and gives is held. `saved`: the half's first
+// inputs, which nothing reads after it. Each segment gives and frees about as many bytes. All in one where there are
+// few.
 std::vector<int> segments_for_memory(const Graph& half, size_t saved);
 
 // Divides the half, or what for_tangents() (tangents.h) has made of it.

@@ -39,7 +39,8 @@ class Pruner {
     for (const Input& i : graph_.inputs) places.push_back(zero_.contains(i.value) ? -1 : kept++);
     std::erase_if(graph_.inputs, [&](const Input& i) { return zero_.contains(i.value); });
     for (Output& o : graph_.outputs)
-      if (o.kind == OutputKind::Input || o.kind == OutputKind::InputView) o.alias = places[static_cast<size_t>(o.alias)];
+      if (o.kind == OutputKind::Input || o.kind == OutputKind::InputView)
+        o.alias = places[static_cast<size_t>(o.alias)];
   }
 
  private:

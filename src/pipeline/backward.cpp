@@ -230,9 +230,8 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
           {.results = std::move(half.results), .takes = std::move(half.takes), .contiguous = std::move(contiguous)});
       continue;
     }
-    std::vector<int> segments = buckets.other > 0
-                                    ? graph::segments_of(*half.graph, buckets.first, buckets.other)
-                                    : graph::segments_for_memory(*half.graph, half.saved.size());
+    std::vector<int> segments = buckets.other > 0 ? graph::segments_of(*half.graph, buckets.first, buckets.other)
+                                                  : graph::segments_for_memory(*half.graph, half.saved.size());
     if (std::ranges::any_of(segments, [](int s) { return s > 0; }))
       for (graph::Output& o : half.graph->outputs) graph::own_gradient(*half.graph, o);  // segments hand on values
     const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));

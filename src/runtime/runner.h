@@ -90,7 +90,7 @@ class Runner {
   Recording* recording_ = nullptr;
   bool capturing_ = false;
   const Made* made_ = nullptr;  // while capture() runs
-  bool profiled_ = false;  // by PyTorch's profiler, which shows each launch by its name
+  bool profiled_ = false;       // by PyTorch's profiler, which shows each launch by its name
   std::vector<c10::Storage> passing_;
 };
 

@@ -90,8 +90,8 @@ const Node* made_by(const Value* v, std::string_view op) {
   return v && v->producer && v->producer->op->name == op ? v->producer : nullptr;
 }
 
-// The sum over classes of what nll_loss_backward becomes (nll_backward_form in loss.cpp): only the target's class is not
-// zero, so no loop is needed, and the whole gradient is pointwise. nullptr: it is something else.
+// The sum over classes of what nll_loss_backward becomes (nll_backward_form in loss.cpp): only the target's class is
+// not zero, so no loop is needed, and the whole gradient is pointwise. nullptr: it is something else.
 Value* sum_of_target(Builder& b, const Value* grad, const IntList& dims) {
   if (grad->type.dim() != 2 || dims != IntList{Expr(1)}) return nullptr;
   const Node* const fill = made_by(grad, "aten::masked_fill.Scalar");

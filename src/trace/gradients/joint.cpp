@@ -7,8 +7,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <iterator>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
@@ -124,8 +124,7 @@ class Walk {
     return made;
   }
 
-  // A gradient that is a tangent, or a view of one, is so in eager, too: autograd copies it where somebody needs memory
-  // of his own.
+  // A gradient that is a tangent, or a view of one, is so in eager, too. Autograd copies it where it needs other memory.
   Output output_of(const JointInput& end, const at::Tensor& gradient) {
     Alias& alias = recorder_.alias_of(gradient);
     const auto tangent = tangents_.find(alias.storage.get());
