@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.programs.saved_models import BREAKS, RUNNER, run
+from tests.programs.saved_models import RUNNER, run
 
 
 def test_models_run_in_cpp() -> None:
     if not RUNNER.exists():
         pytest.skip(f"there is no {RUNNER}")
-    verdicts = {v.model: v.failure for v in run(["bert", "llama", "mobilenetv3_small", "lstm", "losses"], jobs=2)}
-    assert verdicts == {"bert": "", "llama": "", "mobilenetv3_small": "", "lstm": "", "losses": BREAKS}
+    verdicts = {v.model: v.failure for v in run(["bert", "llama", "mobilenetv3_small", "lstm"], jobs=2)}
+    assert verdicts == {"bert": "", "llama": "", "mobilenetv3_small": "", "lstm": ""}
