@@ -124,7 +124,8 @@ class Walk {
     return made;
   }
 
-  // A gradient that is a tangent, or a view of one, is so in eager, too. Autograd copies it where it needs other memory.
+  // A gradient that is a tangent, or a view of one, is so in eager, too. Autograd copies it where it needs other
+  // memory.
   Output output_of(const JointInput& end, const at::Tensor& gradient) {
     Alias& alias = recorder_.alias_of(gradient);
     const auto tangent = tangents_.find(alias.storage.get());
