@@ -34,7 +34,7 @@ enum class TangentState : uint8_t {
 // A node of autograd's graph that only calls hooks: those of one tensor, or of several tensors at once.
 struct HookPlace {
   std::vector<int> crossings;  // the gradients that it gets (graph/joint.h)
-  size_t after = 0;            // of the parts, it gives gradients to the first `after` ones alone
+  size_t after = 0;            // it gives gradients only to parts with smaller numbers
 };
 
 }  // namespace vesta

@@ -26,8 +26,8 @@ class BackwardNode final : public torch::autograd::Node {
 
   // Takes the histories of the inputs, before the run writes to any.
   void note_inputs(const CallInputs& in);
-  // Says where gradients go, before any edge leads to this node. `crossings`: by number, where a gradient goes that
-  // crosses there. `next`: the node of the next segment, if any.
+  // Sets the edges to the nodes that get the gradients, before any edge leads to this node. `crossings`: by number, the
+  // edge of each crossing. `next`: the node of the next segment, if any.
   void connect(const CallInputs& in, std::span<const torch::autograd::Edge> crossings, const NodePointer& next);
   // ---- of the first segment
   // Makes the histories of the results and of written inputs, before views of them are made, and the edges of the

@@ -349,7 +349,7 @@ def test_second_derivatives_are_the_methods_or_refused() -> None:
 
 
 class Unfilled(torch.autograd.Function):
-    """Gets None for a result that no loss depends on."""
+    """Its backward gets None as the gradient of a result that no loss depends on."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> Any:

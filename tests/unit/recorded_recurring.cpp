@@ -32,13 +32,7 @@ struct Results {
 };
 
 Results run(const runtime::Executable& e, const std::vector<at::Tensor>& inputs) {
-  std::string why;
-  runtime::CallInputs in{inputs, {}, {}};
-  runtime::Addresses addresses;
-  EXPECT_TRUE(e.accepts(in, &why, &addresses)) << why;
-  in.addresses = {addresses.data(), addresses.size()};
-  std::vector<c10::IValue> out;
-  e.run(in, out);
+  const std::vector<c10::IValue> out = outputs_of(e, inputs);
   return {out.at(0).toTensor(), out.at(1).toTensor(), out.at(2).toTensor()};
 }
 

@@ -10,7 +10,7 @@
 
 namespace vesta::testing {
 
-inline at::Tensor one(const runtime::Executable& e, const std::vector<at::Tensor>& inputs) {
+inline std::vector<c10::IValue> outputs_of(const runtime::Executable& e, const std::vector<at::Tensor>& inputs) {
   std::string why;
   runtime::CallInputs in{inputs, {}, {}};
   runtime::Addresses addresses;
@@ -18,7 +18,11 @@ inline at::Tensor one(const runtime::Executable& e, const std::vector<at::Tensor
   in.addresses = {addresses.data(), addresses.size()};
   std::vector<c10::IValue> out;
   e.run(in, out);
-  return out.at(0).toTensor();
+  return out;
+}
+
+inline at::Tensor one(const runtime::Executable& e, const std::vector<at::Tensor>& inputs) {
+  return outputs_of(e, inputs).at(0).toTensor();
 }
 
 inline ::testing::AssertionResult all_are(const at::Tensor& t, float want) {

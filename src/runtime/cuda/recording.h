@@ -3,8 +3,8 @@
 // Our kernels in a graph take the addresses of each run and the numbers in the CPU's memory: a launch updates the nodes
 // for which one of these has changed. Results of extern calls in a graph are in the recording's own memory; outputs
 // there are copied out. Addresses of inputs that extern calls in a graph read are part of the recording (fits()),
-// except those of inputs that are copied first. So are those of outputs that recur and that such
-// calls make or read.
+// except those of inputs that are copied first. The addresses of outputs that recur are part of it, too, if such calls
+// make or read these outputs.
 #pragma once
 
 #include <memory>

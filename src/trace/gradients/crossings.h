@@ -1,6 +1,6 @@
-// Where gradients leave the parts of a backward pass: at tensors with hooks, which autograd calls between two parts,
-// and where ways of a gradient meet that have passed other numbers of hooks. So each node of autograd belongs to one
-// part.
+// A backward pass is divided into parts, and each node of autograd's graph belongs to one of them. A gradient leaves
+// its part at a tensor with hooks, because autograd calls these between two parts, and where paths through the graph
+// meet that have passed different numbers of hooks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

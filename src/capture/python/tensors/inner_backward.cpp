@@ -43,7 +43,7 @@ class Events final : public trace::PassEvents {
     size_t index = 0;
     PyObject* const functions = functions_of(hook, &index);
     if (!functions || index >= gradients.size())
-      VESTA_UNSUPPORTED("a hook of C++ on a tensor of a backward pass inside the program");
+      VESTA_UNSUPPORTED("a C++ hook on a tensor of a backward pass inside the program");
     gradients[index] = hooked(nullptr, functions, gradients[index]);
   }
 
@@ -58,7 +58,7 @@ class Events final : public trace::PassEvents {
 
   at::Tensor hooked(const at::Tensor& leaf, const at::Tensor& gradient) override {
     const LeafHooks hooks = hooks_of(leaf);
-    if (hooks.others) VESTA_UNSUPPORTED("a hook of C++ on the gradient of a leaf, such as DistributedDataParallel's");
+    if (hooks.others) VESTA_UNSUPPORTED("a C++ hook on the gradient of a leaf, such as DistributedDataParallel's");
     at::Tensor out = gradient;
     const Object object = object_of(leaf);
     for (PyObject* dict : hooks.before) out = hooked(trace::traced(leaf) ? nullptr : object.get(), dict, out);
@@ -81,7 +81,7 @@ class Events final : public trace::PassEvents {
 
   void run_node_hook(PyObject* functions, torch::autograd::variable_list& gradients,
                      const torch::autograd::variable_list* arrived) {
-    if (!functions) VESTA_UNSUPPORTED("a hook of C++ on a node of a backward pass inside the program");
+    if (!functions) VESTA_UNSUPPORTED("a C++ hook on a node of a backward pass inside the program");
     const Object given = tuple_of(gradients), before = arrived ? tuple_of(*arrived) : Object();
     const Object out = Object::take(events_.node_hooked(functions, given.get(), before.get()));
     if (!out) throw pybind11::error_already_set();
