@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "loops/product.h"
+#include "loops/register_product.h"
 
 namespace vesta::loops {
 
@@ -61,8 +62,9 @@ Expr work_items(const Kernel& k) {
   for (size_t i = 0; i < k.ranges.size(); ++i) {
     const Range& r = k.ranges[i];
     if (r.kind != RangeKind::Parallel) continue;
-    bool blocked = static_cast<int>(i) == k.vector && k.block > 0;
-    items = items * (blocked ? ceildiv(r.extent, k.block) : r.extent);
+    const bool blocked = static_cast<int>(i) == k.vector && k.block > 0;
+    const bool rows = k.registers.rows > 0 && static_cast<int>(i) + 1 == k.vector;
+    items = items * (blocked ? ceildiv(r.extent, k.block) : rows ? ceildiv(r.extent, k.registers.row_block) : r.extent);
   }
   return items;
 }
@@ -86,7 +88,10 @@ Expr row_offset(const Kernel& k, int slot) {
   return offset;
 }
 
-Expr scratch_bytes(const Kernel& k) { return row_offset(k, static_cast<int>(k.row_slots.size())); }
+Expr scratch_bytes(const Kernel& k) {
+  if (k.registers.rows > 0) return register_scratch(k).end;
+  return row_offset(k, static_cast<int>(k.row_slots.size()));
+}
 
 DType value_type(std::span<const Instr> instrs, Ref r) {
   VESTA_CHECK(r < instrs.size(), "instruction {} of {}", r, instrs.size());

@@ -195,6 +195,18 @@ struct ProductTile {
 };
 inline constexpr int64_t kProductSliceBytes = 128;
 
+// The tiles of a matrix product whose sums a CPU keeps in registers (register_product.h). A work item is `row_block` rows
+// by Kernel::block columns of the result; a tile is `rows` by `columns` of these. `slice` inner elements are added up in
+// registers before they are added to the sums of earlier slices.
+struct RegisterTile {
+  int64_t rows = 0;  // 0: no product
+  int64_t columns = 0;
+  int64_t row_block = 0;
+  int64_t slice = 0;
+  // Whether the operand of the rows, or that of the columns, is first copied in the order in which tiles read it.
+  bool packs_rows = false, packs_columns = false;
+};
+
 struct Kernel {
   std::shared_ptr<ExprContext> context;
   std::vector<Expr> sizes;            // the size symbols the kernel reads, in argument order
@@ -212,10 +224,11 @@ struct Kernel {
   Ahead ahead;
   Threads threads;
   ProductTile product;
+  RegisterTile registers;
   std::vector<Online> online;
 };
 
-// Number of work items: the `end` of a whole run.
+// Number of work items: the `end` of a whole run. With RegisterTile, the range before the vector counts its blocks.
 Expr work_items(const Kernel& k);
 // The count of work items, or squares of a tile, that a kernel with threads is launched for, and the count in one
 // block.
@@ -228,7 +241,7 @@ int64_t shared_bytes(const Kernel& k);
 bool has_scan(const Kernel& k);
 // Where the row of a slot begins in shared memory.
 int64_t shared_offset(const Kernel& k, int slot);
-// Bytes of scratch one thread needs for the rows.
+// Bytes of scratch that one thread needs: for the rows, or for a product's packed operands and sums.
 Expr scratch_bytes(const Kernel& k);
 
 // Elements of one scratch row, and where the row of a slot begins (bytes; rows are padded so that a whole vector past

@@ -51,6 +51,16 @@ class Parser : TextReader {
       k.product.stages = integer(word());
       expect("parts");
       k.product.parts = integer(word());
+    } else if (head == "registers") {
+      k.registers.rows = integer(word());
+      expect("by");
+      k.registers.columns = integer(word());
+      expect("rows");
+      k.registers.row_block = integer(word());
+      expect("slice");
+      k.registers.slice = integer(word());
+      k.registers.packs_rows = accept("packs rows");
+      k.registers.packs_columns = accept("packs columns");
     } else if (head == "buffer") {
       if (numbered('b') != static_cast<int>(k.buffers.size())) fail("buffers must be numbered in order");
       KernelBuffer b;

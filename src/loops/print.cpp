@@ -26,6 +26,9 @@ class Printer : TextWriter {
                       k_.threads.parts > 1 ? fmt::format(" parts {}", k_.threads.parts) : "");
     if (const ProductTile& p = k_.product; p.rows > 0)
       out_ += fmt::format("product {} by {} stages {} parts {}\n", p.rows, p.columns, p.stages, p.parts);
+    if (const RegisterTile& t = k_.registers; t.rows > 0)
+      out_ += fmt::format("registers {} by {} rows {} slice {}{}{}\n", t.rows, t.columns, t.row_block, t.slice,
+                          t.packs_rows ? " packs rows" : "", t.packs_columns ? " packs columns" : "");
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
       out_ +=

@@ -3,6 +3,7 @@
 
 #include "loops/online.h"
 #include "loops/product.h"
+#include "loops/register_product.h"
 #include "loops/rules.h"
 
 namespace vesta::loops {
@@ -32,6 +33,7 @@ class Verifier : Rules {
       require(!b.value || (k_.threads.block != 0 && !b.written), "an argument that is no value of a GPU's kernel");
     if (k_.threads.block != 0) threads();
     if (k_.product.rows != 0) product();
+    if (k_.registers.rows != 0) registers();
     if (k_.tile.rows != 0) tile();
     if (!k_.ahead.loads.empty()) ahead();
     if (!k_.online.empty()) online();
@@ -141,6 +143,26 @@ class Verifier : Rules {
       for (const Ref r : s.body)
         require(s.loop || (k_.instrs[r].kind != InstrKind::StoreAdd && k_.instrs[r].kind != InstrKind::Indirect),
                 "instruction {} after a product", r);
+  }
+
+  void registers() const {
+    const RegisterTile& t = k_.registers;
+    require(k_.threads.block == 0 && k_.vector > 0 && k_.lanes > 1 && !k_.serial && k_.row_slots.empty() &&
+                k_.tile.rows == 0 && k_.ahead.loads.empty(),
+            "a product in registers of another schedule");
+    require(register_sum(k_).has_value(), "a product without one sum of products of a row and a column");
+    require(t.rows > 0 && t.row_block > 0 && t.row_block % t.rows == 0, "blocks of {} rows in tiles of {}", t.row_block,
+            t.rows);
+    require(t.columns > 0 && t.columns % k_.lanes == 0 && k_.block % t.columns == 0,
+            "blocks of {} columns in tiles of {}", k_.block, t.columns);
+    require(t.rows * (t.columns / k_.lanes) <= kMostRegisterSums, "{} by {} sums in registers", t.rows, t.columns);
+    require(t.slice > 0 && t.slice % k_.lanes == 0, "slices of {}", t.slice);
+    const RegisterSum sum = *register_sum(k_);
+    require(t.packs_rows || reads_rows_in_place(k_, sum), "rows that cannot be read where they are");
+    require(t.packs_columns || reads_columns_in_place(k_, sum), "columns that cannot be read where they are");
+    for (const Instr& i : k_.instrs)
+      require(i.kind != InstrKind::StoreAdd && i.kind != InstrKind::Indirect && i.kind != InstrKind::Scan,
+              "an instruction that a product does not have");
   }
 
   // The range of the lanes, or of neighbouring threads.

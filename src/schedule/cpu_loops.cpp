@@ -7,6 +7,7 @@
 
 #include "schedule/divisor.h"
 #include "schedule/loop_nest.h"
+#include "schedule/register_tiles.h"
 
 namespace vesta::schedule {
 
@@ -37,6 +38,10 @@ class Chooser : LoopNest {
     order();
     merge_ranges(dag_);
     read_accesses();
+    if (const auto product = choose_registers(dag_, options_.target)) {
+      use_registers(*product);
+      return std::move(out_);
+    }
     choose_vector();
     estimate();
     return std::move(out_);
@@ -94,6 +99,20 @@ class Chooser : LoopNest {
       }
     }
     return along > across;
+  }
+
+  void use_registers(const RegisterChoice& choice) {
+    const Range row = ranges_[choice.row];
+    ranges_.erase(ranges_.begin() + static_cast<int64_t>(choice.row));
+    ranges_.insert(ranges_.begin() + static_cast<int64_t>(choice.column) - 1, row);
+    out_.registers = choice.tile;
+    out_.vector = static_cast<int>(choice.column);
+    out_.block = choice.block;
+    out_.vector_bytes = options_.target.vector_bytes;
+    out_.items = choice.items;
+    out_.item_cost = choice.item_cost;
+    for (const Access& a : accesses_) out_.bytes += static_cast<int64_t>(a.trips) * a.bytes;
+    out_.us = choice.us;
   }
 
   void move_last(size_t d) {

@@ -7,6 +7,7 @@
 #include "loops/online.h"
 #include "schedule/cpu_loops.h"
 #include "schedule/cuda/threads.h"
+#include "schedule/register_tiles.h"
 #include "schedule/vectors.h"
 
 namespace vesta::schedule {
@@ -16,7 +17,14 @@ KernelSchedule for_cpu(loops::Dag& dag, const Options& options) {
   const CpuSchedule choice = choose_loops(dag, options);
   KernelSchedule out{build_stages(dag, choice), choice.items, choice.item_cost, choice.bytes, choice.us};
   if (choice.stream) stream_results(out.staged, dag);
-  choose_vectors(*out.staged.kernel, choice.vector_bytes);
+  loops::Kernel& k = *out.staged.kernel;
+  if (choice.registers.rows > 0) {
+    k.registers = choice.registers;
+    k.lanes = choice.vector_bytes / int64_t{sizeof(float)};
+    choose_packing(k);
+  } else {
+    choose_vectors(k, choice.vector_bytes);
+  }
   return out;
 }
 

@@ -163,8 +163,9 @@ KernelStep Planner::build_kernel(int g, std::vector<const Node*>& computed) {
     const SchedulerNode& u = fusion_.nodes[i];
     return u.kind == SchedulerNodeKind::Reduce && loops::product_operands(*u.node);
   };
-  if (staged.kernel->product.rows == 0 && std::any_of(group.nodes.begin(), group.nodes.end(), is_product))
-    throw loops::CannotFuse("a matrix product that tensor cores do not compute");
+  if (staged.kernel->product.rows == 0 && staged.kernel->registers.rows == 0 &&
+      std::any_of(group.nodes.begin(), group.nodes.end(), is_product))
+    throw loops::CannotFuse("a matrix product for which there are no tiles");
   const size_t instructions = staged.kernel->instrs.size();
   if (instructions > limits_of(options_.target.device).instructions &&
       (group.nodes.size() > 1 || fusion_.nodes[group.nodes[0]].node))

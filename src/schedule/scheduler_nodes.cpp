@@ -11,6 +11,7 @@
 #include "schedule/cuda/threads.h"
 #include "schedule/divisor.h"
 #include "schedule/fusion.h"
+#include "schedule/register_tiles.h"
 
 namespace vesta::schedule {
 
@@ -93,8 +94,8 @@ bool Fusion::all_on_target(const Node& node) const {
 // Whether a kernel computes this matrix product. Its operands lie in memory.
 bool Fusion::is_product(const Node& node) const {
   return options_.why_no_kernels.empty() && options_.fuse && !options_.rounds &&
-         is_kernel_product(node, options_.target) && !refused_.count(&node) && is_on_target(node.results[0]) &&
-         all_on_target(node);
+         (is_kernel_product(node, options_.target) || is_register_product(node, options_.target)) &&
+         !refused_.count(&node) && is_on_target(node.results[0]) && all_on_target(node);
 }
 
 // Empty if a kernel may compute the node; otherwise the reason why it is a call into ATen.

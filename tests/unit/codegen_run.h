@@ -132,9 +132,10 @@ inline void run_interpreter(const loops::Kernel& k, std::vector<Array>& arrays, 
 }
 
 // Guard elements behind every array catch stores past the end.
-inline void expect_same(const std::string& text, std::vector<Array> arrays, const std::vector<int64_t>& sizes,
+inline void expect_same(const loops::Kernel& kernel, std::vector<Array> arrays, const std::vector<int64_t>& sizes,
                         double ulps = 0, double absolute = 0) {
-  auto k = scheduled(text);
+  const loops::Kernel* const k = &kernel;
+  const std::string text = loops::print(kernel);
   loops::verify(*k);
   std::vector<Array> expected = arrays;
   for (Array& a : arrays) a.bytes.resize(a.bytes.size() + 64, 0x5a);
@@ -158,6 +159,11 @@ inline void expect_same(const std::string& text, std::vector<Array> arrays, cons
       }
     }
   }
+}
+
+inline void expect_same(const std::string& text, std::vector<Array> arrays, const std::vector<int64_t>& sizes,
+                        double ulps = 0, double absolute = 0) {
+  expect_same(*scheduled(text), std::move(arrays), sizes, ulps, absolute);
 }
 
 }  // namespace vesta::codegen::testing

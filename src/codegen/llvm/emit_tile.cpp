@@ -92,8 +92,26 @@ void Emitter::prefetch_squares(Ref r, int64_t rows) {
   }
 }
 
-// Reads a lanes x lanes square: vectors along the rows, then log2(lanes) rounds that swap ever smaller blocks across
-// the diagonal.
+// Transposes a lanes x lanes square in log2(lanes) rounds, which swap ever smaller blocks across the diagonal.
+void Emitter::turn_square(std::vector<Value*>& rows) {
+  for (int block = lanes_ / 2; block >= 1; block /= 2) {
+    llvm::SmallVector<int, 16> low, high;
+    for (int l = 0; l < lanes_; ++l) {
+      bool upper = l & block;
+      low.push_back(upper ? lanes_ + l - block : l);
+      high.push_back(upper ? lanes_ + l : l + block);
+    }
+    for (int l = 0; l < lanes_; ++l) {
+      if (l & block) continue;
+      Value* a = rows[static_cast<size_t>(l)];
+      Value* b = rows[static_cast<size_t>(l + block)];
+      rows[static_cast<size_t>(l)] = b_.CreateShuffleVector(a, b, low);
+      rows[static_cast<size_t>(l + block)] = b_.CreateShuffleVector(a, b, high);
+    }
+  }
+}
+
+// Reads a lanes x lanes square: vectors along the rows, transposed in registers.
 void Emitter::fill_tile(Ref r) {
   const Instr& i = k_.instrs[r];
   Expr stride = *coefficient_of(i.index, shape_.lane);
@@ -111,21 +129,7 @@ void Emitter::fill_tile(Ref r) {
     v.push_back(b_.CreateAlignedLoad(type, pointer, align));
     pointer = b_.CreateGEP(element, pointer, step);
   }
-  for (int block = lanes_ / 2; block >= 1; block /= 2) {
-    llvm::SmallVector<int, 16> low, high;
-    for (int l = 0; l < lanes_; ++l) {
-      bool upper = l & block;
-      low.push_back(upper ? lanes_ + l - block : l);
-      high.push_back(upper ? lanes_ + l : l + block);
-    }
-    for (int l = 0; l < lanes_; ++l) {
-      if (l & block) continue;
-      Value* a = v[static_cast<size_t>(l)];
-      Value* b = v[l + block];
-      v[static_cast<size_t>(l)] = b_.CreateShuffleVector(a, b, low);
-      v[l + block] = b_.CreateShuffleVector(a, b, high);
-    }
-  }
+  turn_square(v);
   Value* columns = b_.getInt64(static_cast<uint64_t>(k_.tile.pitch));
   Value* at_row = b_.CreateMul(b_.CreateSub(row, tile_row_), columns);
   Value* place = b_.CreateAdd(at_row, b_.CreateSub(lane, tile_column_));

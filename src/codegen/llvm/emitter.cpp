@@ -169,8 +169,13 @@ void Emitter::decode(Value* item) {
   for (size_t i = 0; i < k_.ranges.size(); ++i) {
     const loops::Range& r = k_.ranges[i];
     if (r.kind != loops::RangeKind::Parallel) continue;
-    bool blocked = shape_.kind == LoopKind::Columns && static_cast<int>(i) == k_.vector;
-    order.emplace_back(blocked ? shape_.block_index : r.var, blocked ? ceildiv(r.extent, k_.block) : r.extent);
+    if (shape_.kind == LoopKind::Columns && static_cast<int>(i) == k_.vector) {
+      order.emplace_back(shape_.block_index, ceildiv(r.extent, k_.block));
+    } else if (k_.registers.rows > 0 && r.var == shape_.row) {
+      order.emplace_back(shape_.row_block, ceildiv(r.extent, k_.registers.row_block));
+    } else {
+      order.emplace_back(r.var, r.extent);
+    }
   }
   Value* rest = item;
   for (size_t i = order.size(); i-- > 0;) {
@@ -188,7 +193,9 @@ void Emitter::decode(Value* item) {
 
 void Emitter::one_item() {
   at(2);
-  if (shape_.kind == LoopKind::Columns) {
+  if (k_.registers.rows > 0) {
+    product_item();
+  } else if (shape_.kind == LoopKind::Columns) {
     column_span();
   } else {
     stages();

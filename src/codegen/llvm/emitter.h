@@ -13,6 +13,7 @@
 
 #include "codegen/llvm/primitives.h"
 #include "codegen/llvm/shape.h"
+#include "loops/register_product.h"
 
 namespace vesta::codegen {
 
@@ -137,7 +138,21 @@ class Emitter {
   void tile_group(llvm::Value* item, int64_t rows);
   void prefetch_squares(Ref r, int64_t rows);
   void fill_tile(Ref r);
+  void turn_square(std::vector<llvm::Value*>& rows);
   llvm::Value* load_from_tile(Ref r, int u);
+
+  // emit_product.cpp
+  void product_item();
+  void pack_rows(llvm::Value* begin, llvm::Value* end);
+  void pack_columns(llvm::Value* column, llvm::Value* begin, llvm::Value* end);
+  void turn_columns(llvm::Value* to, llvm::Value* begin, llvm::Value* end);
+  bool slices_have_vectors() const;
+  bool packs_rows_together() const;
+  llvm::Value* packed_row(llvm::Value* row);
+  void multiply(int64_t rows, llvm::Value* row, llvm::Value* column, llvm::Value* begin, llvm::Value* end);
+  llvm::Value* rows_into_tile(llvm::Value* row);
+  llvm::Value* tile_sums(llvm::Value* row, llvm::Value* column);
+  void finish_tile(llvm::Value* row, llvm::Value* last_row, llvm::Value* column);
 
   // emit_reduce.cpp
   llvm::Constant* identity(ReduceOp op, DType t, int lanes);
@@ -178,6 +193,13 @@ class Emitter {
   std::map<Ref, llvm::AllocaInst*> tiles_;  // while a square is in registers
   llvm::Value* tile_row_ = nullptr;         // the first row and column of the square
   llvm::Value* tile_column_ = nullptr;
+  // A product in registers, in the current work item.
+  struct ProductItem {
+    loops::RegisterSum sum;
+    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;            // in scratch
+    llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
+    bool one_slice = false;
+  } product_;
   // The value of a Store or RowStore: its parts, and its form in memory.
   struct Stored {
     Ref value = 0;

@@ -50,7 +50,7 @@ std::optional<int> saved_by_pairs(const Shape& s, const loops::Stage& stage) {
 // The values of a column program cross its stages, so all stages must use one order.
 void find_pairs(Shape& s) {
   s.pairs.assign(s.kernel.stages.size(), false);
-  if (s.kind == LoopKind::Scalar || s.lanes < 2) return;
+  if (s.kind == LoopKind::Scalar || s.lanes < 2 || s.kernel.registers.rows > 0) return;
   int all = 0;
   for (size_t n = 0; n < s.kernel.stages.size(); ++n) {
     const loops::Stage& stage = s.kernel.stages[n];
@@ -94,7 +94,8 @@ int Shape::level_of(Expr e) const {
       l = level[binder(s)];
     } else if (s.node()->symbol_kind == SymbolKind::Loop) {
       l = 2;
-      if (kind == LoopKind::Columns && s == lane) l = 4;
+      if (kind == LoopKind::Columns && s == lane) l = outside;
+      if (kernel.registers.rows > 0 && s == row) l = 4;
       for (size_t i = 0; i < loops.size(); ++i) {
         if (loops[i].var == s) l = outside + 2 * (static_cast<int>(i) + 1);
       }
@@ -156,7 +157,12 @@ Shape analyse(Kernel kernel) {
   if (s.kind == LoopKind::Rows) {
     s.loops.push_back({s.lane, kernel.ranges[static_cast<size_t>(kernel.vector)].extent, true});
   }
-  s.outside = s.kind == LoopKind::Columns ? 4 : 2;
+  if (const loops::RegisterTile& t = kernel.registers; t.rows > 0) {
+    const loops::Range& rows = kernel.ranges[static_cast<size_t>(kernel.vector) - 1];
+    s.row = rows.var;
+    s.row_block = kernel.context->loop_symbol("row_block", ceildiv(rows.extent, t.row_block));
+  }
+  s.outside = kernel.registers.rows > 0 ? 6 : s.kind == LoopKind::Columns ? 4 : 2;
   s.innermost = s.outside + 2 * static_cast<int>(s.loops.size());
   // A load may only leave loops that surely run. Otherwise it would read memory that the program never touches.
   int lowest_load = s.innermost;

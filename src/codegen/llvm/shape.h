@@ -20,13 +20,15 @@ struct Loop {
 };
 
 // Levels are even: 0 is the function, 2 a work item, 4 a group of columns (Columns only), then one for each inner loop.
-// Odd levels are loops that only split another loop; nothing is hoisted to them.
+// A product in registers (RegisterTile) has rows at level 4 and columns at level 6. Odd levels are loops that only split
+// another loop; nothing is hoisted to them.
 struct Shape {
   loops::Kernel kernel;  // indices of a column program are rewritten to block_index * block + lane
   LoopKind kind = LoopKind::Scalar;
   int lanes = 1;
   Expr lane;                  // the variable along the lanes; constant 0 for Scalar
   Expr block_index;           // Columns
+  Expr row, row_block;        // of a product in registers: its row, and which block of rows a work item has
   std::vector<Loop> loops;    // inner loops, outermost first; the lane loop is last
   int innermost = 2;          // level of the body of a loop stage
   int outside = 2;            // level of a stage without a loop

@@ -1,0 +1,365 @@
+// A matrix product whose sums are in registers (loops/register_product.h). For each slice of the inner range: for each
+// tile of columns: for each tile of rows, the sums of the tile; after the last slice, the stages that read the sums.
+//
+// Rows and columns past the end are computed and not stored: rows of a tile past the end are the last row again, and
+// columns past the end are those of a masked load, or the last column again.
+#include <algorithm>
+
+#include "base/check.h"
+#include "codegen/llvm/emitter.h"
+
+namespace vesta::codegen {
+
+using llvm::Value;
+using loops::Instr;
+using loops::Ref;
+using loops::RegisterTile;
+
+namespace {
+
+constexpr int64_t kPiece = 128;
+constexpr int64_t kFewRows = 2;  // of a tile where a whole one has too many
+const llvm::Align kFloat(4);
+
+}  // namespace
+
+void Emitter::product_item() {
+  const RegisterTile& t = k_.registers;
+  const Expr rows = k_.ranges[static_cast<size_t>(k_.vector) - 1].extent;
+  const Expr columns = k_.ranges[static_cast<size_t>(k_.vector)].extent, inner = k_.ranges.back().extent;
+  const loops::RegisterScratch scratch = loops::register_scratch(k_);
+  const auto loop_stage = std::find_if(k_.stages.begin(), k_.stages.end(), [](const loops::Stage& s) { return s.loop; });
+  const auto sum = loops::register_sum(k_.instrs, loop_stage->body, shape_.row, shape_.lane);
+  VESTA_CHECK(sum, "tiles in registers of a kernel that is no product");
+  product_.sum = *sum;
+  product_.one_slice = loops::has_one_slice(k_);
+  const auto smaller = [&](Expr a, Expr b) {
+    Value *x = scalar(a), *y = scalar(b);
+    at(2);
+    return b_.CreateSelect(b_.CreateICmpSLT(x, y), x, y);
+  };
+  product_.first_row = scalar(shape_.row_block * Expr(t.row_block));
+  product_.end_row = smaller(rows, shape_.row_block * Expr(t.row_block) + Expr(t.row_block));
+  product_.end_column = smaller(columns - shape_.block_index * Expr(k_.block), k_.block);
+  Value* const all = scalar(inner);
+  b_.SetInsertPoint(scopes_.back().end);
+  const auto part = [&](Expr offset) {
+    return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), f_.getArg(2), static_cast<uint64_t>(offset.constant()));
+  };
+  product_.rows = part(scratch.rows);
+  product_.columns = part(scratch.columns);
+  product_.sums = part(scratch.sums);
+  const auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
+  const auto in_slice = [&](Value* begin, Value* end) {
+    if (t.packs_rows) pack_rows(begin, end);
+    loop(number(0), product_.end_column, t.columns, scopes_.back().level, 3, true, 0, [&](Value* column) {
+      if (t.packs_columns) pack_columns(column, begin, end);
+      loop(product_.first_row, product_.end_row, t.rows, 3, 3, true, 0, [&](Value* row) {
+        b_.SetInsertPoint(scopes_.back().end);
+        Value* last = b_.CreateAdd(row, number(t.rows));
+        if (provably_divisible(rows, t.rows)) {
+          multiply(t.rows, row, column, begin, end);
+        } else {
+          Value* const whole = b_.CreateICmpSLE(last, product_.end_row);
+          last = b_.CreateSelect(whole, last, product_.end_row);
+          Value* const few = b_.CreateSelect(whole, last, row);
+          loop(number(0), b_.CreateZExt(whole, b_.getInt64Ty()), 1, 3, 3, false, 0,
+               [&](Value*) { multiply(t.rows, row, column, begin, end); });
+          loop(few, last, std::min(kFewRows, t.rows), 3, 3, false, 0,
+               [&](Value* at) { multiply(std::min(kFewRows, t.rows), at, column, begin, end); });
+        }
+        b_.SetInsertPoint(scopes_.back().end);
+        if (product_.one_slice) {
+          finish_tile(row, last, column);
+        } else {
+          Value* const done = b_.CreateZExt(b_.CreateICmpEQ(end, all), b_.getInt64Ty());
+          loop(number(0), done, 1, 3, 3, false, 0, [&](Value*) { finish_tile(row, last, column); });
+        }
+      });
+    });
+  };
+  if (product_.one_slice) return in_slice(number(0), all);
+  loop(number(0), all, t.slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const next = b_.CreateAdd(begin, number(t.slice));
+    in_slice(begin, b_.CreateSelect(b_.CreateICmpSLT(next, all), next, all));
+  });
+}
+
+// Whether every slice has a whole vector of inner elements.
+bool Emitter::slices_have_vectors() const {
+  const Expr inner = k_.ranges.back().extent;
+  if (!inner.is_constant()) return false;
+  const int64_t last = inner.constant() % k_.registers.slice;
+  return inner.constant() >= lanes_ && (last == 0 || last >= lanes_);
+}
+
+// Copies the rows of the work item: each row's elements beside each other, or those of a tile's rows.
+void Emitter::pack_rows(Value* begin, Value* end) {
+  const RegisterTile& t = k_.registers;
+  const Instr& i = k_.instrs[product_.sum.row];
+  const Expr inner = k_.ranges.back().var;
+  llvm::Type* const element = b_.getFloatTy();
+  const auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
+  const auto copy = [&](int64_t elements, Value* from, Value* to) {
+    llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(elements));
+    b_.CreateAlignedStore(b_.CreateAlignedLoad(type, from, kFloat), to, kFloat);
+  };
+  Value* whole = product_.first_row;
+  if (packs_rows_together()) {
+    // Whole tiles are copied as vectors.
+    Value* const n = b_.CreateSub(product_.end_row, product_.first_row);
+    whole = b_.CreateAdd(product_.first_row, b_.CreateSub(n, b_.CreateURem(n, number(t.rows))));
+    loop(product_.first_row, whole, t.rows, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
+      b_.SetInsertPoint(scopes_.back().end);
+      Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
+      loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
+        Value* const from = base_pointer(i.buffer, i.index);
+        b_.SetInsertPoint(scopes_.back().end);
+        copy(t.rows, from, b_.CreateGEP(element, to, b_.CreateMul(b_.CreateSub(k, begin), number(t.rows))));
+      });
+    });
+  }
+  const bool vectors = !packs_rows_together() && loops::reads_along(i, inner) && slices_have_vectors() &&
+                       !k_.buffers[static_cast<size_t>(i.buffer)].written;
+  loop(whole, product_.end_row, 1, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
+    if (vectors) {
+      Value* const from =
+          base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? Expr(0) : s; }));
+      b_.SetInsertPoint(scopes_.back().end);
+      Value* const latest = b_.CreateSub(end, number(lanes_));
+      loop(begin, end, lanes_, 4, shape_.innermost, true, 0, [&](Value* k) {
+        b_.SetInsertPoint(scopes_.back().end);
+        Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
+        copy(lanes_, b_.CreateGEP(element, from, first), b_.CreateGEP(element, to, b_.CreateSub(first, begin)));
+      });
+      return;
+    }
+    loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
+      Value* const v = get(product_.sum.row, 0);
+      b_.SetInsertPoint(scopes_.back().end);
+      Value* const at = b_.CreateMul(b_.CreateSub(k, begin), number(packs_rows_together() ? t.rows : 1));
+      b_.CreateAlignedStore(v, b_.CreateGEP(element, to, at), kFloat);
+    });
+  });
+}
+
+// Whether the packed elements of a tile's rows lie beside each other: where they do in memory.
+bool Emitter::packs_rows_together() const { return loops::reads_along(k_.instrs[product_.sum.row], shape_.row); }
+
+// Where the packed elements of a row begin.
+Value* Emitter::packed_row(Value* row) {
+  const RegisterTile& t = k_.registers;
+  Value* const own = b_.CreateSub(row, product_.first_row);
+  const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, b_.getInt64(static_cast<uint64_t>(n))); };
+  if (!packs_rows_together()) return times(own, loops::packed_row_pitch(t));
+  Value* const in_tile = rows_into_tile(row);
+  return b_.CreateAdd(times(b_.CreateSub(own, in_tile), t.slice), in_tile);
+}
+
+// Copies a tile of columns: its vectors beside each other.
+void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
+  const RegisterTile& t = k_.registers;
+  const Instr& i = k_.instrs[product_.sum.column];
+  const Expr inner = k_.ranges.back().var, extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
+  // Squares are turned in registers where neighbours lie along the inner range.
+  const bool turns = loops::reads_along(i, inner) && coefficient_of(i.index, shape_.lane) && slices_have_vectors() &&
+                     !k_.buffers[static_cast<size_t>(i.buffer)].written;
+  const bool whole = provably_divisible(extent, t.columns);
+  // A row of memory is read at once where all its vectors are full.
+  const int vectors = turns || !whole ? 1 : static_cast<int>(t.columns / lanes_);
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* const after = b_.CreateAdd(column, b_.getInt64(static_cast<uint64_t>(t.columns)));
+  loop(column, after, int64_t{vectors} * lanes_, 3, 6, true, shape_.lane, [&](Value* lane) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const to = b_.CreateGEP(b_.getFloatTy(), product_.columns, b_.CreateSub(lane, column));
+    if (turns) return turn_columns(to, begin, end);
+    if (!whole) {
+      // A vector of the tile may lie past the end as a whole.
+      Value *const left = b_.CreateSub(product_.end_column, lane), *const none = b_.getInt64(0);
+      mask_ = tail_mask(none, b_.CreateSelect(b_.CreateICmpSGT(left, none), left, none));
+    }
+    loop(begin, end, 1, 6, shape_.innermost, true, inner, [&](Value* k) {
+      for (int u = 0; u < vectors; ++u) {
+        Value* const v = lanes(product_.sum.column, u);
+        b_.SetInsertPoint(scopes_.back().end);
+        Value* const at = b_.CreateAdd(b_.CreateMul(b_.CreateSub(k, begin), b_.getInt64(static_cast<uint64_t>(t.columns))),
+                                       b_.getInt64(static_cast<uint64_t>(u * lanes_)));
+        b_.CreateAlignedStore(v, b_.CreateGEP(b_.getFloatTy(), to, at), kFloat);
+      }
+    });
+    mask_ = nullptr;
+  });
+}
+
+// Packs a vector of columns whose elements are neighbours along the inner range: reads squares, turns them in registers.
+// The last square ends with the slice and may overlap the one before it.
+void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
+  const RegisterTile& t = k_.registers;
+  const Instr& i = k_.instrs[product_.sum.column];
+  const Expr inner = k_.ranges.back().var, step = *coefficient_of(i.index, shape_.lane);
+  const bool whole = provably_divisible(k_.ranges[static_cast<size_t>(k_.vector)].extent, t.columns);
+  Value* const lane = scalar(shape_.lane);
+  const Expr rest = substitute(i.index, [&](Expr s) { return s == inner || s == shape_.lane ? Expr(0) : s; });
+  Value* const from = base_pointer(i.buffer, rest);
+  Value* const stride = scalar(step);
+  b_.SetInsertPoint(scopes_.back().end);
+  llvm::Type* const type = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes_));
+  std::vector<Value*> columns;
+  Value* const last = b_.CreateSub(product_.end_column, b_.getInt64(1));
+  for (int l = 0; l < lanes_; ++l) {
+    Value* at = b_.CreateAdd(lane, b_.getInt64(static_cast<uint64_t>(l)));
+    if (!whole) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
+    columns.push_back(b_.CreateGEP(b_.getFloatTy(), from, b_.CreateMul(at, stride)));
+  }
+  Value* const latest = b_.CreateSub(end, b_.getInt64(static_cast<uint64_t>(lanes_)));
+  loop(begin, end, lanes_, 6, shape_.innermost, true, 0, [&](Value* k) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
+    std::vector<Value*> v;
+    for (Value* c : columns)
+      v.push_back(b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getFloatTy(), c, first), kFloat));
+    turn_square(v);
+    Value* const at = b_.CreateMul(b_.CreateSub(first, begin), b_.getInt64(static_cast<uint64_t>(t.columns)));
+    Value* place = b_.CreateGEP(b_.getFloatTy(), to, at);
+    for (Value* x : v) {
+      b_.CreateAlignedStore(x, place, kFloat);
+      place = b_.CreateConstGEP1_64(b_.getFloatTy(), place, static_cast<uint64_t>(t.columns));
+    }
+  });
+}
+
+// Adds up the products of a tile of `rows` rows, over the inner elements from begin to end, and keeps its sums in
+// scratch.
+void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Value* end) {
+  const RegisterTile& t = k_.registers;
+  const Instr &a = k_.instrs[product_.sum.row], &b = k_.instrs[product_.sum.column];
+  const Expr inner = k_.ranges.back().var;
+  const int64_t vectors = t.columns / lanes_;
+  llvm::Type* const element = b_.getFloatTy();
+  llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
+  const auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
+
+  // Where the tile's operands begin, and how far it is to the next row, and to the next inner element.
+  std::vector<Value*> row_at;
+  Value *column_at, *row_step = number(1), *column_step = number(t.columns);
+  if (t.packs_rows) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const first = packed_row(row);
+    const int64_t next = packs_rows_together() ? 1 : loops::packed_row_pitch(t);
+    for (int64_t r = 0; r < rows; ++r)
+      row_at.push_back(b_.CreateGEP(element, product_.rows, b_.CreateAdd(first, number(r * next))));
+    if (packs_rows_together()) row_step = number(t.rows);
+  } else {
+    const Expr step = *coefficient_of(a.index, shape_.row);
+    const Expr rest = substitute(a.index, [&](Expr s) { return s == inner || s == shape_.row ? Expr(0) : s; });
+    Value *const from = base_pointer(a.buffer, rest), *const stride = scalar(step);
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const last = b_.CreateSub(product_.end_row, number(1));
+    for (int64_t r = 0; r < rows; ++r) {
+      Value* at = b_.CreateAdd(row, number(r));
+      if (rows != t.rows) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
+      row_at.push_back(b_.CreateGEP(element, from, b_.CreateAdd(b_.CreateMul(at, stride), begin)));
+    }
+  }
+  if (t.packs_columns) {
+    column_at = product_.columns;
+  } else {
+    const Expr rest = substitute(b.index, [&](Expr s) { return s == inner || s == shape_.lane ? Expr(0) : s; });
+    Value* const from = base_pointer(b.buffer, rest);
+    column_step = scalar(*coefficient_of(b.index, inner));
+    b_.SetInsertPoint(scopes_.back().end);
+    column_at = b_.CreateGEP(element, from, b_.CreateAdd(column, b_.CreateMul(begin, column_step)));
+  }
+
+  std::vector<llvm::AllocaInst*> sums;
+  for (int64_t n = 0; n < rows * vectors; ++n) sums.push_back(p_.stack(type, "sum"));
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* const tile_row =
+      b_.CreateGEP(element, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
+  Value* const count = b_.CreateSub(end, begin);
+  // A sum has at most kPiece terms before it is added to the sum of the pieces before it.
+  const bool one_piece = product_.one_slice && provably_at_least(kPiece, k_.ranges.back().extent);
+  loop(number(0), count, kPiece, 3, 3, true, 0, [&](Value* piece) {
+    b_.SetInsertPoint(scopes_.back().end);
+    for (llvm::AllocaInst* sum : sums) b_.CreateStore(llvm::Constant::getNullValue(type), sum);
+    Value* const next = b_.CreateAdd(piece, number(kPiece));
+    Value* const piece_end = b_.CreateSelect(b_.CreateICmpSLT(next, count), next, count);
+    loop(piece, piece_end, 1, 3, 3, true, 0, [&](Value* k) {
+      b_.SetInsertPoint(scopes_.back().end);
+      std::vector<Value*> columns;
+      Value* const at = b_.CreateGEP(element, column_at, b_.CreateMul(k, column_step));
+      for (int64_t j = 0; j < vectors; ++j)
+        columns.push_back(b_.CreateAlignedLoad(
+            type, b_.CreateConstGEP1_64(element, at, static_cast<uint64_t>(j * lanes_)), kFloat));
+      Value* const step = b_.CreateMul(k, row_step);
+      for (int64_t r = 0; r < rows; ++r) {
+        Value* const x =
+            b_.CreateAlignedLoad(element, b_.CreateGEP(element, row_at[static_cast<size_t>(r)], step), kFloat);
+        Value* const each = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), x);
+        for (int64_t j = 0; j < vectors; ++j) {
+          llvm::AllocaInst* const sum = sums[static_cast<size_t>(r * vectors + j)];
+          b_.CreateStore(p_.fma(each, columns[static_cast<size_t>(j)], b_.CreateLoad(type, sum)), sum);
+        }
+      }
+    });
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const first = one_piece ? nullptr : b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
+    for (int64_t n = 0; n < rows * vectors; ++n) {
+      Value* const to = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(n * lanes_));
+      Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);
+      if (first) {
+        Value* const before = b_.CreateAlignedLoad(type, to, kFloat);
+        sum = b_.CreateFAdd(sum, b_.CreateSelect(first, llvm::Constant::getNullValue(type), before));
+      }
+      b_.CreateAlignedStore(sum, to, kFloat);
+    }
+  });
+}
+
+// How many rows of its tile come before this row.
+Value* Emitter::rows_into_tile(Value* row) {
+  return b_.CreateURem(b_.CreateSub(row, product_.first_row), b_.getInt64(static_cast<uint64_t>(k_.registers.rows)));
+}
+
+// Where the sums of the tile of this row and column begin.
+Value* Emitter::tile_sums(Value* row, Value* column) {
+  if (product_.one_slice) return product_.sums;
+  const RegisterTile& t = k_.registers;
+  Value* const own = b_.CreateSub(b_.CreateSub(row, product_.first_row), rows_into_tile(row));
+  // Tiles of columns have row_block rows each.
+  Value* const rows = b_.CreateMul(column, b_.getInt64(static_cast<uint64_t>(t.row_block)));
+  return b_.CreateGEP(b_.getFloatTy(), product_.sums,
+                      b_.CreateAdd(rows, b_.CreateMul(own, b_.getInt64(static_cast<uint64_t>(t.columns)))));
+}
+
+// Runs the stages after the sums for the elements of a tile.
+void Emitter::finish_tile(Value* row, Value* last_row, Value* column) {
+  const RegisterTile& t = k_.registers;
+  const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* const sums = tile_sums(row, column);
+  const bool whole = provably_divisible(extent, t.columns);
+  Value* end = b_.CreateAdd(column, b_.getInt64(static_cast<uint64_t>(t.columns)));
+  if (!whole) end = b_.CreateSelect(b_.CreateICmpSLT(end, product_.end_column), end, product_.end_column);
+  loop(row, last_row, 1, 3, 4, true, shape_.row, [&](Value* at) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const own = b_.CreateGEP(b_.getFloatTy(), sums,
+                                    b_.CreateMul(b_.CreateSub(at, row), b_.getInt64(static_cast<uint64_t>(t.columns))));
+    loop(column, end, lanes_, 4, 6, true, shape_.lane, [&](Value* lane) {
+      b_.SetInsertPoint(scopes_.back().end);
+      llvm::Type* const type = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes_));
+      Value* const from = b_.CreateGEP(b_.getFloatTy(), own, b_.CreateSub(lane, column));
+      results_[product_.sum.sum] = {b_.CreateAlignedLoad(type, from, kFloat)};
+      count_ = 1;
+      if (!provably_divisible(extent, lanes_)) mask_ = tail_mask(lane, end);
+      for (const loops::Stage& s : k_.stages)
+        if (!s.loop) body(s);
+      mask_ = nullptr;
+    });
+  });
+}
+
+}  // namespace vesta::codegen

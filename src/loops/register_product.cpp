@@ -1,0 +1,109 @@
+#include "loops/register_product.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace vesta::loops {
+
+namespace {
+
+constexpr int64_t kAlignment = 64;  // bytes: a whole vector never crosses a line
+
+// Whether the value of r depends on a variable.
+class Dependence {
+ public:
+  Dependence(std::span<const Instr> instrs, Expr var) : depends_(instrs.size()) {
+    for (size_t r = 0; r < instrs.size(); ++r) {
+      const Instr& i = instrs[r];
+      bool depends = has_index(i.kind) && contains(i.index, var);
+      for (const Ref o : i.in) depends = depends || (o != kNoRef && depends_[o]);
+      depends_[r] = depends;
+    }
+  }
+  bool operator()(Ref r) const { return depends_[r] != 0; }
+
+ private:
+  std::vector<char> depends_;
+};
+
+const Range& row_range(const Kernel& k) { return k.ranges[static_cast<size_t>(k.vector) - 1]; }
+const Range& column_range(const Kernel& k) { return k.ranges[static_cast<size_t>(k.vector)]; }
+
+}  // namespace
+
+bool reads_along(const Instr& i, Expr var) {
+  if (i.kind != InstrKind::Load || i.dtype != DType::F32 || i.in[0] != kNoRef) return false;
+  const auto along = coefficient_of(i.index, var);
+  return along && along->is_constant(1);
+}
+
+std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span<const Ref> loop, Expr row,
+                                        Expr column) {
+  const auto of_kind = [&](InstrKind kind) {
+    return std::count_if(loop.begin(), loop.end(), [&](Ref r) { return instrs[r].kind == kind; });
+  };
+  if (of_kind(InstrKind::Accumulate) != 1 || of_kind(InstrKind::Indirect) + of_kind(InstrKind::Scan) > 0)
+    return std::nullopt;
+  if (std::any_of(loop.begin(), loop.end(), [&](Ref r) {
+        const InstrKind kind = instrs[r].kind;
+        return writes(kind) || kind == InstrKind::RowStore || kind == InstrKind::RowLoad;
+      }))
+    return std::nullopt;
+  const Ref sum =
+      *std::find_if(loop.begin(), loop.end(), [&](Ref r) { return instrs[r].kind == InstrKind::Accumulate; });
+  const Instr& s = instrs[sum];
+  if (s.reduce != ReduceOp::Sum || s.dtype != DType::F32) return std::nullopt;
+  const Instr& product = instrs[s.in[0]];
+  if (product.kind != InstrKind::Compute || product.prim != Prim::Mul || product.dtype != DType::F32)
+    return std::nullopt;
+  const Dependence on_row(instrs, row), on_column(instrs, column);
+  for (const size_t first : {0, 1}) {
+    const RegisterSum found{sum, product.in[first], product.in[1 - first]};
+    if (found.row == found.column) return std::nullopt;
+    if (on_row(found.row) && !on_column(found.row) && on_column(found.column) && !on_row(found.column)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<RegisterSum> register_sum(const Kernel& k) {
+  const auto inner = std::count_if(k.ranges.begin(), k.ranges.end(),
+                                   [](const Range& r) { return r.kind == RangeKind::Inner; });
+  const auto is_loop = [](const Stage& s) { return s.loop; };
+  const auto loop = std::find_if(k.stages.begin(), k.stages.end(), is_loop);
+  if (inner != 1 || k.vector < 1 || column_range(k).kind != RangeKind::Parallel || loop == k.stages.end() ||
+      std::any_of(loop + 1, k.stages.end(), is_loop))
+    return std::nullopt;
+  return register_sum(k.instrs, loop->body, row_range(k).var, column_range(k).var);
+}
+
+bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum) {
+  const Instr& i = k.instrs[sum.row];
+  return reads_along(i, k.ranges.back().var) && !k.buffers[static_cast<size_t>(i.buffer)].written &&
+         coefficient_of(i.index, row_range(k).var);
+}
+
+bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum) {
+  const Instr& i = k.instrs[sum.column];
+  return reads_along(i, column_range(k).var) && !k.buffers[static_cast<size_t>(i.buffer)].written &&
+         coefficient_of(i.index, k.ranges.back().var) &&
+         provably_divisible(column_range(k).extent, k.registers.columns);
+}
+
+int64_t packed_row_pitch(const RegisterTile& t) { return t.slice + 16; }
+
+bool has_one_slice(const Kernel& k) { return provably_at_least(k.registers.slice, k.ranges.back().extent); }
+
+RegisterScratch register_scratch(const Kernel& k) {
+  const RegisterTile& t = k.registers;
+  const auto after = [](int64_t begin, int64_t floats) {
+    const int64_t bytes = floats * int64_t{sizeof(float)};
+    return begin + (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  const int64_t columns = after(0, t.packs_rows ? t.row_block * packed_row_pitch(t) : 0);
+  const int64_t sums = after(columns, t.packs_columns ? t.columns * t.slice : 0);
+  const int64_t end = after(sums, has_one_slice(k) ? t.rows * t.columns : t.row_block * k.block);
+  return {0, columns, sums, end};
+}
+
+}  // namespace vesta::loops

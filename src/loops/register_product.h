@@ -1,0 +1,49 @@
+// Matrix products whose sums a CPU keeps in registers. The last two Parallel ranges of their kernel are the row and the
+// column; the column is the vector. The kernel has one Inner range and one loop. The loop adds up products of two F32
+// values: one depends on the row and not on the column, the other one on the column and not on the row. Both may be
+// computed from several loads. Ranges before the row are other products.
+//
+// The order of the loops is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
+// slices of the inner range, then tiles of columns, then tiles of rows.
+#pragma once
+
+#include "loops/kernel.h"
+
+namespace vesta::loops {
+
+inline constexpr int64_t kMostRegisterSums = 28;  // vectors of a tile's sums; the other registers hold operands
+
+struct RegisterSum {
+  Ref sum = kNoRef;     // Accumulate
+  Ref row = kNoRef;     // the factor that depends on the row
+  Ref column = kNoRef;  // the factor that depends on the column
+};
+
+// The sum of a loop of these instructions. nullopt: the loop does not have this form.
+std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span<const Ref> loop, Expr row,
+                                        Expr column);
+std::optional<RegisterSum> register_sum(const Kernel& k);
+
+// Whether a value is an F32 element that is loaded and not masked, and whose neighbour for the next value of `var` is its
+// neighbour in memory.
+bool reads_along(const Instr& i, Expr var);
+// Whether tiles can read an operand without a copy: the rows' elements with any distance between two rows, neighbours
+// along the inner range; the columns' as whole vectors.
+bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum);
+bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
+
+// Where the parts of a thread's scratch begin, in bytes.
+struct RegisterScratch {
+  // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][inner][row].
+  Expr rows = 0;
+  Expr columns = 0;  // the packed columns of a tile and a slice: [inner][column]
+  Expr sums = 0;     // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
+  Expr end = 0;
+};
+RegisterScratch register_scratch(const Kernel& k);
+// Floats from one packed row to the next. It is no power of two, because rows would then share a set of the cache.
+int64_t packed_row_pitch(const RegisterTile& t);
+// Whether one slice has the whole inner range.
+bool has_one_slice(const Kernel& k);
+
+}  // namespace vesta::loops

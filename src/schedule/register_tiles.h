@@ -1,0 +1,31 @@
+// Matrix products that a CPU's kernel computes with its sums in registers (loops/register_product.h).
+#pragma once
+
+#include "graph/graph.h"
+#include "loops/dag.h"
+#include "schedule/plan.h"
+
+namespace vesta::schedule {
+
+// Whether a kernel computes a product of F32 matrices of these sizes at least as fast as the library. Rows may be a
+// hint.
+bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const Target& target);
+// Whether a kernel computes the node: it is such a product, of operands that lie in memory.
+bool is_register_product(const graph::Node& node, const Target& target);
+
+struct RegisterChoice {
+  size_t row = 0, column = 0;  // ranges of the dag
+  loops::RegisterTile tile;
+  int64_t block = 0;  // columns of a work item
+  Expr items, item_cost;
+  double us = 0;
+};
+
+// The tiles for a dag that computes one product, whose ranges are ordered and merged. nullopt: it computes something
+// else, or the target has too few registers.
+std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Target& target);
+
+// Decides which operands of the kernel are packed.
+void choose_packing(loops::Kernel& kernel);
+
+}  // namespace vesta::schedule

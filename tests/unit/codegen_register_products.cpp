@@ -1,0 +1,184 @@
+// Matrix products whose sums are in registers (loops/register_product.h), against the interpreter.
+#include "base/check.h"
+#include "codegen_run.h"
+
+namespace vesta::codegen::testing {
+namespace {
+
+struct Case {
+  int64_t rows, columns, inner;
+  int64_t tile_rows, tile_vectors;
+  int64_t row_block, blocks;  // rows of a work item; tiles of columns of a work item
+  int64_t slice;              // in vectors
+};
+
+int64_t host_lanes() { return std::max<int64_t>(4, host_target().vector_bytes / 4); }
+
+struct Form {
+  bool rows_along_inner, columns_along_inner;
+  bool packs_rows, packs_columns;
+};
+
+// relu(x w^T + bias) + y, in place in y.
+std::unique_ptr<loops::Kernel> kernel_of(const Case& c, const Form& f, bool symbolic) {
+  const int64_t lanes = host_lanes();
+  const std::string pattern = R"(kernel
+SIZErange p0 parallel M
+range p1 parallel N
+range r0 inner K
+vector p1 lanes LANES
+block BLOCK
+registers TR by TC rows RB slice SLICE PACKS
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 read
+buffer b3 f32 write
+stage
+  %0 = load f32 b2[p1]
+stage loop
+  %1 = load f32 b0[ROW]
+  %2 = load f32 b1[COLUMN]
+  %3 = mul f32 %1 %2
+  %4 = accumulate f32 sum %3
+stage
+  %5 = result f32 %4
+  %6 = add f32 %5 %0
+  %7 = const f32 0
+  %8 = max f32 %6 %7
+  %9 = load f32 b3[p1 + N*p0]
+  %10 = add f32 %8 %9
+  store f32 b3[p1 + N*p0] %10
+)";
+  const auto n = [](int64_t v) { return std::to_string(v); };
+  return loops::parse_kernel(text(
+      pattern, {{"SIZE", symbolic ? "size s0\n" : ""},
+                {"ROW", f.rows_along_inner ? "r0 + K*p0" : symbolic ? "p0 + s0*r0" : "p0 + M*r0"},
+                {"COLUMN", f.columns_along_inner ? "r0 + K*p1" : "p1 + N*r0"},
+                {"PACKS", std::string(f.packs_rows ? " packs rows" : "") + (f.packs_columns ? " packs columns" : "")},
+                {"LANES", n(lanes)},
+                {"BLOCK", n(c.blocks * c.tile_vectors * lanes)},
+                {"SLICE", n(c.slice * lanes)},
+                {"TR", n(c.tile_rows)},
+                {"TC", n(c.tile_vectors * lanes)},
+                {"RB", n(c.row_block)},
+                {"M", symbolic ? "s0" : n(c.rows)},
+                {"N", n(c.columns)},
+                {"K", n(c.inner)}}));
+}
+
+void expect_product(const Case& c, const Form& f, bool symbolic = false) {
+  SCOPED_TRACE(fmt::format("{} x {} x {}, tiles of {} by {} vectors, {} {} {} {}", c.rows, c.columns, c.inner,
+                           c.tile_rows, c.tile_vectors, f.rows_along_inner, f.columns_along_inner, f.packs_rows,
+                           f.packs_columns));
+  const std::vector<int64_t> sizes = symbolic ? std::vector<int64_t>{c.rows} : std::vector<int64_t>();
+  // Sums of products up to 16 in another order.
+  const double error = 16.0 * static_cast<double>(c.inner) * 0x1p-24;
+  expect_same(*kernel_of(c, f, symbolic),
+              {random_array(DType::F32, c.rows * c.inner, 1), random_array(DType::F32, c.columns * c.inner, 2),
+               random_array(DType::F32, c.columns, 3), random_array(DType::F32, c.rows * c.columns, 4)},
+              sizes, 8, error);
+}
+
+constexpr Form kForms[] = {{true, true, false, true},  {true, true, true, true},   {true, false, false, true},
+                           {true, false, true, true},  {false, false, true, true}, {false, true, true, true}};
+
+TEST(RegisterProducts, EveryFormOfOperands) {
+  for (const Form& f : kForms) {
+    expect_product({16, 4 * host_lanes(), 4 * host_lanes(), 4, 2, 8, 2, 4}, f);
+    expect_product({13, 2 * host_lanes() + 3, 2 * host_lanes() + 5, 6, 2, 12, 1, 1}, f);
+    expect_product({13, 2 * host_lanes() + 3, 2 * host_lanes() + 5, 6, 2, 12, 1, 1}, f, true);
+  }
+}
+
+TEST(RegisterProducts, ColumnsThatAreReadInPlace) {
+  const int64_t lanes = host_lanes();
+  for (const bool packs : {false, true}) {
+    expect_product({9, 4 * lanes, 40, 4, 2, 8, 1, 40 / lanes + 1}, {true, false, packs, false});
+    expect_product({9, 4 * lanes, 300, 4, 2, 8, 2, 2}, {true, false, packs, false}, true);
+  }
+}
+
+TEST(RegisterProducts, TailsOfEverySize) {
+  const int64_t lanes = host_lanes();
+  for (int64_t rows = 1; rows <= 9; ++rows) expect_product({rows, lanes, 17, 4, 1, 8, 1, 2}, kForms[0]);
+  for (int64_t columns = 1; columns <= 2 * lanes + 1; ++columns)
+    for (const Form& f : {kForms[0], kForms[2]}) expect_product({5, columns, 20, 4, 2, 4, 1, 2}, f);
+  for (int64_t inner = 1; inner <= 2 * lanes + 1; ++inner)
+    for (const Form& f : {kForms[1], kForms[4]}) expect_product({5, lanes + 1, inner, 4, 1, 8, 1, 1}, f);
+}
+
+TEST(RegisterProducts, ManySlicesAndPieces) {
+  for (const Form& f : kForms) expect_product({10, host_lanes() + 1, 900, 4, 1, 8, 1, 400 / host_lanes()}, f);
+}
+
+TEST(RegisterProducts, NoRows) { expect_product({0, 8, 8, 4, 1, 8, 1, 8}, kForms[0], true); }
+
+// Operands that are computed, of other types, and products beside each other; half types are stored.
+TEST(RegisterProducts, ComputedOperands) {
+  const int64_t lanes = host_lanes();
+  const std::string pattern = R"(kernel
+range p0 parallel 3
+range p1 parallel 7
+range p2 parallel N
+range r0 inner 19
+vector p2 lanes LANES
+block LANES
+registers 4 by LANES rows 4 slice 32 packs rows packs columns
+buffer b0 bf16 read
+buffer b1 f32 read
+buffer b2 f16 read
+buffer b3 bf16 write
+stage
+  %0 = load f32 b1[p1]
+stage loop
+  %1 = load bf16 b0[r0 + 19*p1 + 133*p0]
+  %2 = cast f32 %1
+  %3 = mul f32 %2 %0
+  %4 = load f16 b2[p2 + N*r0 + 19*N*p0]
+  %5 = cast f32 %4
+  %6 = exp f32 %5
+  %7 = mul f32 %3 %6
+  %8 = accumulate f32 sum %7
+stage
+  %9 = result f32 %8
+  %10 = cast bf16 %9
+  store bf16 b3[p2 + N*p1 + 7*N*p0] %10
+)";
+  for (const int64_t columns : {lanes, lanes + 3, int64_t{5}}) {
+    const auto k = loops::parse_kernel(
+        text(pattern, {{"19*N", std::to_string(19 * columns)},
+                       {"7*N", std::to_string(7 * columns)},
+                       {"LANES", std::to_string(lanes)},
+                       {"N", std::to_string(columns)}}));
+    expect_same(*k,
+                {random_array(DType::BF16, 3 * 7 * 19, 1), random_array(DType::F32, 7, 2),
+                 random_array(DType::F16, 3 * 19 * columns, 3), random_array(DType::BF16, 3 * 7 * columns, 4)},
+                {}, 2, 1e-3);
+  }
+}
+
+TEST(RegisterProducts, NotANumberAndInfinity) {
+  const Case c{6, host_lanes() + 2, 40, 4, 1, 8, 1, 4};
+  Array rows = random_array(DType::F32, c.rows * c.inner, 1);
+  rows.set(7, loops::from_double(DType::F32, NAN));
+  rows.set(2 * c.inner + 3, loops::from_double(DType::F32, INFINITY));
+  rows.set(4 * c.inner, loops::from_double(DType::F32, -INFINITY));
+  for (const Form& f : {kForms[0], kForms[2]})
+    expect_same(*kernel_of(c, f, false),
+                {rows, random_array(DType::F32, c.columns * c.inner, 2), random_array(DType::F32, c.columns, 3),
+                 random_array(DType::F32, c.rows * c.columns, 4)},
+                {}, 8, 1e-3);
+}
+
+// Tiles that do not fit the registers, or operands that cannot be read where they are.
+TEST(RegisterProducts, KernelsThatDoNotVerify) {
+  const Case c{8, host_lanes(), 8, 4, 1, 8, 1, 8};
+  EXPECT_NO_THROW(loops::verify(*kernel_of(c, kForms[0], false)));
+  EXPECT_THROW(loops::verify(*kernel_of(c, {true, true, false, false}, false)), Error);
+  EXPECT_THROW(loops::verify(*kernel_of(c, {false, true, false, true}, false)), Error);
+  EXPECT_THROW(loops::verify(*kernel_of({8, 4, 8, 32, 1, 32, 1, 8}, kForms[0], false)), Error);
+  EXPECT_THROW(loops::verify(*kernel_of({8, 4, 8, 4, 1, 6, 1, 8}, kForms[0], false)), Error);
+}
+
+}  // namespace
+}  // namespace vesta::codegen::testing
