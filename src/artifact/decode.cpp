@@ -59,7 +59,7 @@ class Decoder {
     a.arena.early_bytes = in_.arena_early_bytes();
     a.arena.early_end = in_.arena_early_end();
     for (const wire::KernelInfo* k : all(in_.kernels())) {
-      KernelInfo info{text(k->name()), {}, k->bytes(), k->estimated_us()};
+      KernelInfo info{text(k->name()), {}, k->bytes(), k->estimated_us(), k->flops()};
       for (const flatbuffers::String* op : all(k->ops())) info.ops.push_back(text(op));
       a.about.kernels.push_back(std::move(info));
     }

@@ -47,7 +47,7 @@ class Encoder {
     });
     const auto kernels = flat::list<wire::KernelInfo>(b_, a.about.kernels, [&](const KernelInfo& k) {
       const auto ops = b_.CreateVectorOfStrings(k.ops);
-      return wire::CreateKernelInfo(b_, b_.CreateSharedString(k.name), ops, k.bytes, k.estimated_us);
+      return wire::CreateKernelInfo(b_, b_.CreateSharedString(k.name), ops, k.bytes, k.estimated_us, k.flops);
     });
     const auto externs = flat::list<wire::ExternReason>(b_, a.about.externs, [&](const ExternReason& e) {
       const auto op = b_.CreateSharedString(e.op);

@@ -95,6 +95,7 @@ class Collector {
         info.ops = known.ops;
         info.bytes = known.bytes;
         info.estimated_us = known.estimated_us;
+        info.flops = known.flops;
       }
       if (a.is_static) {
         info.arena_bytes = arena_bytes_at(a, static_cast<int>(i));

@@ -27,6 +27,7 @@
 #include "pipeline/tune.h"
 #include "schedule/cuda/products.h"
 #include "schedule/plan.h"
+#include "schedule/register_tiles.h"
 #include "store/store.h"
 #include "trace/trace.h"
 #include "vesta/passes.h"
@@ -52,7 +53,7 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
     for (const schedule::Step& s : *steps) {
       if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
         about.kernels.push_back(
-            {kernel_name(k->ops), {k->ops.begin(), k->ops.end()}, k->estimated_bytes, k->estimated_us});
+            {kernel_name(k->ops), {k->ops.begin(), k->ops.end()}, k->estimated_bytes, k->estimated_us, k->flops});
         about.ops_fused += static_cast<int64_t>(k->ops.size());
       } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
         ++externs[{e->op->name, e->reason}];
@@ -262,8 +263,12 @@ class Compile {
   void run_passes(bool inference) {
     graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
     context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
-      return schedule::computes_product(rows, columns, inner, target_);
+      return target_.device == DeviceType::CPU ? schedule::computes_in_registers(rows, columns, inner, target_)
+                                               : schedule::computes_product(rows, columns, inner, target_);
     };
+    // On a CPU, kernels that round as eager does compute no product.
+    if (target_.device == DeviceType::CPU && (!codegen::available(target_) || options_.numerics == "eager"))
+      context.computes_product = {};
     const StageClock all("passes");
     fault::reached("passes");
     Stopwatch watch;

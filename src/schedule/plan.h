@@ -56,6 +56,7 @@ struct KernelStep {
   Expr item_cost;                         // estimated nanoseconds of one work item, for splitting over threads
   int64_t estimated_bytes = 0;            // for the sizes' hints
   double estimated_us = 0;
+  int64_t flops = 0;                  // of its matrix products, for the sizes' hints
   std::vector<std::string_view> ops;  // the ATen ops fused here, in order; the names are those of the op table
   std::vector<uint32_t> values;       // ids of the graph's values that these ops give
 };

@@ -190,6 +190,8 @@ KernelStep Planner::build_kernel(int g, std::vector<const Node*>& computed) {
   step.item_cost = choice.item_cost;
   step.estimated_bytes = choice.bytes;
   step.estimated_us = choice.us;
+  for (int i : group.nodes)
+    if (is_product(i)) step.flops += 2 * hint_numel(fusion_.nodes[i].operand_sizes);
   computed = lowering.nodes();
   for (const Node* n : computed) step.ops.emplace_back(n->op->name);
   if (fusion_.nodes[group.nodes[0]].kind == SchedulerNodeKind::Check) step.ops.emplace_back("index_check");

@@ -23,7 +23,7 @@ constexpr int64_t kLeastInner = 16, kLeastRows = 4, kLeastColumns = 16;
 constexpr int64_t kMostRowBlock = 256, kMostBlock = 1024;
 
 // Nanoseconds, for one core of a current server or desktop.
-constexpr double kMultiplyNs = 0.3;  // one vector of products
+constexpr double kMultiplyNs = 0.3;                       // one vector of products
 constexpr double kPackRowNs = 0.7, kPackColumnNs = 0.15;  // of an element
 constexpr double kTileNs = 15, kItemNs = 30;
 
@@ -54,8 +54,8 @@ struct Tiling {
 
 // The time of a work item that has so many rows and columns.
 double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int64_t lanes) {
-  const auto tiles = static_cast<double>(round_up(rows, f.rows) / f.rows * round_up(columns, f.vectors * lanes) /
-                                         (f.vectors * lanes));
+  const auto tiles =
+      static_cast<double>(round_up(rows, f.rows) / f.rows * round_up(columns, f.vectors * lanes) / (f.vectors * lanes));
   const auto inner = static_cast<double>(s.inner);
   const double multiply = tiles * static_cast<double>(f.rows * f.vectors) * inner * kMultiplyNs / f.speed;
   const double pack = inner * (static_cast<double>(columns) * kPackColumnNs + static_cast<double>(rows) * kPackRowNs);
@@ -68,12 +68,14 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
   std::optional<Tiling> best;
   for (const Form& f : forms(target)) {
     const int64_t columns = f.vectors * lanes;
-    for (int64_t row_block = f.rows;; row_block = std::min(round_up(row_block * 2, f.rows), kMostRowBlock / f.rows * f.rows)) {
+    for (int64_t row_block = f.rows;;
+         row_block = std::min(round_up(row_block * 2, f.rows), kMostRowBlock / f.rows * f.rows)) {
       const int64_t rows = std::min(row_block, s.rows);
       for (int64_t parts = 1; parts <= 64; ++parts) {
         const int64_t block = round_up((s.columns + parts - 1) / parts, columns);
         if (block > kMostBlock) continue;
-        const double items = static_cast<double>(s.products) * std::ceil(static_cast<double>(s.rows) / static_cast<double>(row_block)) *
+        const double items = static_cast<double>(s.products) *
+                             std::ceil(static_cast<double>(s.rows) / static_cast<double>(row_block)) *
                              std::ceil(static_cast<double>(s.columns) / static_cast<double>(block));
         const double item = item_ns(f, s, rows, std::min(block, s.columns), lanes);
         const double ns = std::ceil(items / threads) * item;
@@ -95,8 +97,8 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
 }  // namespace
 
 bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const Target& target) {
-  return target.device == DeviceType::CPU && !forms(target).empty() && rows >= kLeastRows &&
-         columns >= kLeastColumns && inner >= kLeastInner;
+  return target.device == DeviceType::CPU && !forms(target).empty() && rows >= kLeastRows && columns >= kLeastColumns &&
+         inner >= kLeastInner;
 }
 
 bool is_register_product(const graph::Node& node, const Target& target) {
@@ -115,7 +117,8 @@ bool is_register_product(const graph::Node& node, const Target& target) {
 
 std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Target& target) {
   const std::vector<Range>& ranges = dag.ranges();
-  const auto inner = std::count_if(ranges.begin(), ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+  const auto inner =
+      std::count_if(ranges.begin(), ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
   if (inner != 1 || ranges.size() < 3 || forms(target).empty()) return std::nullopt;
   const loops::Levels levels = loops::levels_of(dag);
   std::vector<Ref> loop;
@@ -134,7 +137,8 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
     found = true;
   }
   if (!found) return std::nullopt;
-  Sizes s{1, std::max<int64_t>(1, hint(ranges[out.row].extent)), hint(ranges[out.column].extent), hint(ranges.back().extent)};
+  Sizes s{1, std::max<int64_t>(1, hint(ranges[out.row].extent)), hint(ranges[out.column].extent),
+          hint(ranges.back().extent)};
   out.items = 1;
   for (size_t d = 0; d < out.column; ++d) {
     if (d == out.row) continue;
@@ -146,22 +150,18 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   if (!tiling) return std::nullopt;
   out.tile = tiling->tile;
   out.block = tiling->block;
-  out.items = out.items * ceildiv(ranges[out.row].extent, out.tile.row_block) * ceildiv(ranges[out.column].extent, out.block);
+  out.items =
+      out.items * ceildiv(ranges[out.row].extent, out.tile.row_block) * ceildiv(ranges[out.column].extent, out.block);
   out.item_cost = static_cast<int64_t>(std::max(1.0, tiling->item_ns));
   out.us = tiling->ns / 1000;
   return out;
 }
 
 void choose_packing(loops::Kernel& k) {
-  constexpr int64_t kAliased = 1024;   // floats: addresses so far apart share a set of a first-level cache
   constexpr int64_t kNearRows = 256;  // floats from one vector of columns to the next that need no copy
   const loops::RegisterSum sum = *loops::register_sum(k);
-  const Instr &row = k.instrs[sum.row], &column = k.instrs[sum.column];
+  const Instr& column = k.instrs[sum.column];
   k.registers.packs_rows = !loops::reads_rows_in_place(k, sum);
-  if (!k.registers.packs_rows) {
-    const Expr step = *coefficient_of(row.index, k.ranges[static_cast<size_t>(k.vector) - 1].var);
-    k.registers.packs_rows = provably_divisible(step, kAliased);
-  }
   k.registers.packs_columns = !loops::reads_columns_in_place(k, sum);
   if (!k.registers.packs_columns)
     k.registers.packs_columns = !provably_at_least(kNearRows, *coefficient_of(column.index, k.ranges.back().var));

@@ -20,7 +20,8 @@ def broken(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 def test_segments_kernels_and_operators_are_ranges() -> None:
     compiled = vesta.compile(broken)
-    x, w = torch.randn(64, 64), torch.randn(64, 64)
+    # A product in double precision is a call.
+    x, w = torch.randn(64, 64, dtype=torch.float64), torch.randn(64, 64, dtype=torch.float64)
     expected = compiled(x, w)
     with profile() as shown:
         for _ in range(3):

@@ -70,9 +70,9 @@ def page_of(path: Path) -> Page:
 def page(tmp_path: Path) -> Page:
     path = tmp_path / "report.html"
     explainer = vesta.explain(vesta.compile(step, options={"only_if_faster": False, "cache": False}), html=path)
-    w = torch.randn(64, 64)
+    w = torch.randn(64, 64, dtype=torch.float64)  # products in double precision are calls
     for rows in (32, 48, 4, 48):
-        x = torch.randn(rows, 64)
+        x = torch.randn(rows, 64, dtype=torch.float64)
         explainer(x, w)
         torch.testing.assert_close(explainer.result, step(x, w))
     return page_of(path)
@@ -115,7 +115,7 @@ def test_text_cannot_become_a_tag() -> None:
 class Branches(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.weights = nn.ParameterList(torch.randn(16, 16) for _ in range(3))
+        self.weights = nn.ParameterList(torch.randn(16, 16, dtype=torch.float64) for _ in range(3))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         a, b, c = self.weights
@@ -131,7 +131,7 @@ def graph_of(explanation: vesta.Explanation) -> Any:
 def test_steps_know_what_they_read() -> None:
     with torch.no_grad():
         explainer = vesta.explain(vesta.compile(Branches().eval(), options={"cache": False}))
-        steps = graph_of(explainer(torch.randn(16, 16))).steps
+        steps = graph_of(explainer(torch.randn(16, 16, dtype=torch.float64))).steps
     by_name = [(s.name.removeprefix("aten::").split(".")[0], list(s.after)) for s in steps]
     products = [i for i, s in enumerate(steps) if s.name.startswith("aten::linear")]
     assert len(products) == 3
@@ -161,7 +161,7 @@ def test_arena_bytes_are_those_of_each_step() -> None:
 def test_measured_times_are_of_the_steps(tmp_path: Path) -> None:
     model = Branches().eval()
     compiled = vesta.compile(model, options={"cache": False})
-    x = torch.randn(16, 16)
+    x = torch.randn(16, 16, dtype=torch.float64)
     with torch.no_grad():
         compiled(x)
         result, measured = measure(lambda: compiled(x))

@@ -178,9 +178,10 @@ def test_no_aten_call_computes_elementwise() -> None:
     trio = Trio(drops_gradients, OPTIMIZERS["AdamW"])
     for i in range(3):
         trio.run(*batch(i))
-    called = {c.op for g in trio.explanation().graphs for c in g.compiled.externs}
+    graphs = trio.explanation().graphs
+    called = {c.op for g in graphs for c in g.compiled.externs}
     allowed = ("addmm", "mm", "bmm", "linear", "embedding", "convolution", "attention")
-    assert called
+    assert called or any("aten::linear" in k.ops for g in graphs for k in g.compiled.kernels)
     assert not [op for op in called if not any(a in op for a in allowed)], called
 
 

@@ -18,6 +18,8 @@ using loops::RegisterTile;
 namespace {
 
 constexpr int64_t kPiece = 128;
+constexpr int64_t kTilesTogether = 4, kPrefetched = 12;  // tiles that are packed at once, inner elements ahead
+constexpr int64_t kLineFloats = 16;
 constexpr int64_t kFewRows = 2;  // of a tile where a whole one has too many
 const llvm::Align kFloat(4);
 
@@ -28,7 +30,8 @@ void Emitter::product_item() {
   const Expr rows = k_.ranges[static_cast<size_t>(k_.vector) - 1].extent;
   const Expr columns = k_.ranges[static_cast<size_t>(k_.vector)].extent, inner = k_.ranges.back().extent;
   const loops::RegisterScratch scratch = loops::register_scratch(k_);
-  const auto loop_stage = std::find_if(k_.stages.begin(), k_.stages.end(), [](const loops::Stage& s) { return s.loop; });
+  const auto loop_stage =
+      std::find_if(k_.stages.begin(), k_.stages.end(), [](const loops::Stage& s) { return s.loop; });
   const auto sum = loops::register_sum(k_.instrs, loop_stage->body, shape_.row, shape_.lane);
   VESTA_CHECK(sum, "tiles in registers of a kernel that is no product");
   product_.sum = *sum;
@@ -94,49 +97,47 @@ bool Emitter::slices_have_vectors() const {
   return inner.constant() >= lanes_ && (last == 0 || last >= lanes_);
 }
 
-// Copies the rows of the work item: each row's elements beside each other, or those of a tile's rows.
+// Copies the rows of the work item: each row's elements beside each other, or those of a tile's rows. Elements are
+// prefetched, because the hardware does not where a stride is longer than a page.
 void Emitter::pack_rows(Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr& i = k_.instrs[product_.sum.row];
   const Expr inner = k_.ranges.back().var;
   llvm::Type* const element = b_.getFloatTy();
   const auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
-  const auto copy = [&](int64_t elements, Value* from, Value* to) {
-    llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(elements));
-    b_.CreateAlignedStore(b_.CreateAlignedLoad(type, from, kFloat), to, kFloat);
-  };
-  Value* whole = product_.first_row;
+  Value* done = product_.first_row;
   if (packs_rows_together()) {
-    // Whole tiles are copied as vectors.
-    Value* const n = b_.CreateSub(product_.end_row, product_.first_row);
-    whole = b_.CreateAdd(product_.first_row, b_.CreateSub(n, b_.CreateURem(n, number(t.rows))));
-    loop(product_.first_row, whole, t.rows, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
-      b_.SetInsertPoint(scopes_.back().end);
-      Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
-      loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
-        Value* const from = base_pointer(i.buffer, i.index);
+    // Several tiles at a time, which share cache lines; then whole tiles; then rows.
+    for (const int64_t tiles : {kTilesTogether, int64_t{1}}) {
+      Value* const left = b_.CreateSub(product_.end_row, done);
+      Value* const end_of_these = b_.CreateAdd(done, b_.CreateSub(left, b_.CreateURem(left, number(tiles * t.rows))));
+      loop(done, end_of_these, tiles * t.rows, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
         b_.SetInsertPoint(scopes_.back().end);
-        copy(t.rows, from, b_.CreateGEP(element, to, b_.CreateMul(b_.CreateSub(k, begin), number(t.rows))));
+        Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
+        loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
+          Value* const from = base_pointer(i.buffer, i.index);
+          Value* const later =
+              base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? inner + kPrefetched : s; }));
+          b_.SetInsertPoint(scopes_.back().end);
+          for (int64_t at = 0; at < tiles * t.rows; at += kLineFloats)
+            prefetch(b_.CreateConstGEP1_64(element, later, static_cast<uint64_t>(at)));
+          llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t.rows));
+          Value* const first = b_.CreateGEP(element, to, b_.CreateMul(b_.CreateSub(k, begin), number(t.rows)));
+          for (int64_t tile = 0; tile < tiles; ++tile) {
+            Value* const rows = b_.CreateAlignedLoad(
+                type, b_.CreateConstGEP1_64(element, from, static_cast<uint64_t>(tile * t.rows)), kFloat);
+            const int64_t apart = tile * t.rows * t.slice;
+            b_.CreateAlignedStore(rows, b_.CreateConstGEP1_64(element, first, static_cast<uint64_t>(apart)), kFloat);
+          }
+        });
       });
-    });
+      b_.SetInsertPoint(scopes_.back().end);
+      done = end_of_these;
+    }
   }
-  const bool vectors = !packs_rows_together() && loops::reads_along(i, inner) && slices_have_vectors() &&
-                       !k_.buffers[static_cast<size_t>(i.buffer)].written;
-  loop(whole, product_.end_row, 1, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
+  loop(done, product_.end_row, 1, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
-    if (vectors) {
-      Value* const from =
-          base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? Expr(0) : s; }));
-      b_.SetInsertPoint(scopes_.back().end);
-      Value* const latest = b_.CreateSub(end, number(lanes_));
-      loop(begin, end, lanes_, 4, shape_.innermost, true, 0, [&](Value* k) {
-        b_.SetInsertPoint(scopes_.back().end);
-        Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
-        copy(lanes_, b_.CreateGEP(element, from, first), b_.CreateGEP(element, to, b_.CreateSub(first, begin)));
-      });
-      return;
-    }
     loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
       Value* const v = get(product_.sum.row, 0);
       b_.SetInsertPoint(scopes_.back().end);
@@ -181,12 +182,21 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
       Value *const left = b_.CreateSub(product_.end_column, lane), *const none = b_.getInt64(0);
       mask_ = tail_mask(none, b_.CreateSelect(b_.CreateICmpSGT(left, none), left, none));
     }
+    const bool runs = loops::reads_along(i, shape_.lane);
     loop(begin, end, 1, 6, shape_.innermost, true, inner, [&](Value* k) {
+      if (runs) {
+        Value* const later =
+            base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? inner + kPrefetched : s; }));
+        b_.SetInsertPoint(scopes_.back().end);
+        for (int64_t at = 0; at < vectors * lanes_; at += kLineFloats)
+          prefetch(b_.CreateConstGEP1_64(b_.getFloatTy(), later, static_cast<uint64_t>(at)));
+      }
       for (int u = 0; u < vectors; ++u) {
         Value* const v = lanes(product_.sum.column, u);
         b_.SetInsertPoint(scopes_.back().end);
-        Value* const at = b_.CreateAdd(b_.CreateMul(b_.CreateSub(k, begin), b_.getInt64(static_cast<uint64_t>(t.columns))),
-                                       b_.getInt64(static_cast<uint64_t>(u * lanes_)));
+        Value* const at =
+            b_.CreateAdd(b_.CreateMul(b_.CreateSub(k, begin), b_.getInt64(static_cast<uint64_t>(t.columns))),
+                         b_.getInt64(static_cast<uint64_t>(u * lanes_)));
         b_.CreateAlignedStore(v, b_.CreateGEP(b_.getFloatTy(), to, at), kFloat);
       }
     });
@@ -194,8 +204,8 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
   });
 }
 
-// Packs a vector of columns whose elements are neighbours along the inner range: reads squares, turns them in registers.
-// The last square ends with the slice and may overlap the one before it.
+// Packs a vector of columns whose elements are neighbours along the inner range: reads squares, turns them in
+// registers. The last square ends with the slice and may overlap the one before it.
 void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr& i = k_.instrs[product_.sum.column];
@@ -219,8 +229,7 @@ void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
     std::vector<Value*> v;
-    for (Value* c : columns)
-      v.push_back(b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getFloatTy(), c, first), kFloat));
+    for (Value* c : columns) v.push_back(b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getFloatTy(), c, first), kFloat));
     turn_square(v);
     Value* const at = b_.CreateMul(b_.CreateSub(first, begin), b_.getInt64(static_cast<uint64_t>(t.columns)));
     Value* place = b_.CreateGEP(b_.getFloatTy(), to, at);
@@ -292,8 +301,8 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
       std::vector<Value*> columns;
       Value* const at = b_.CreateGEP(element, column_at, b_.CreateMul(k, column_step));
       for (int64_t j = 0; j < vectors; ++j)
-        columns.push_back(b_.CreateAlignedLoad(
-            type, b_.CreateConstGEP1_64(element, at, static_cast<uint64_t>(j * lanes_)), kFloat));
+        columns.push_back(
+            b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, at, static_cast<uint64_t>(j * lanes_)), kFloat));
       Value* const step = b_.CreateMul(k, row_step);
       for (int64_t r = 0; r < rows; ++r) {
         Value* const x =

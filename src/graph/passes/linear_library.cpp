@@ -7,6 +7,17 @@
 namespace vesta::graph {
 namespace {
 
+// Whether a kernel of ours computes the product. It also computes what follows, and needs no call.
+bool is_in_kernel(const Node& n, const PassContext& context) {
+  const TensorType &x = n.input(0)->type, &w = n.input(1)->type, &y = n.results[0]->type;
+  if (!context.computes_product || x.dtype != DType::F32 || w.dtype != DType::F32 || y.dtype != DType::F32 ||
+      w.dim() != 2 || x.dim() < 2 || !w.sizes[0].is_constant() || !w.sizes[1].is_constant())
+    return false;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < x.dim(); ++d) rows *= hint(x.sizes[d]);
+  return context.computes_product(rows, w.sizes[0].constant(), w.sizes[1].constant());
+}
+
 bool pays(const Node& n) {
   if (n.results.size() != 1 || !n.results[0]) return false;
   const Value *x = n.input(0), *w = n.input(1), *y = n.results[0];
@@ -68,7 +79,7 @@ bool use_library_linear(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   std::vector<Node*> linears;
   graph.for_each_node([&](Node* n) {
-    if (is_op(n, "aten::linear") && !n->prepacked && pays(*n)) linears.push_back(n);
+    if (is_op(n, "aten::linear") && !n->prepacked && pays(*n) && !is_in_kernel(*n, context)) linears.push_back(n);
   });
   for (Node* n : linears) fuse(rewriter, n);
   return rewriter.changed();

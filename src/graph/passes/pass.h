@@ -12,7 +12,8 @@ struct PassContext {
   const Options& options;
   DeviceType device = DeviceType::CPU;  // that the graph is compiled for
   bool inference = true;                // no graph input requires a gradient
-  // Whether a kernel computes a matrix product of these sizes in half types. None: no kernel computes products.
+  // Whether a kernel computes a matrix product of these sizes, of half types on a GPU and of F32 on a CPU. None: no
+  // kernel computes products.
   std::function<bool(int64_t rows, int64_t columns, int64_t inner)> computes_product = {};
   // Asks for permission to make one more rewrite; false once Options::rewrite_limit is reached. A pass asks before
   // every rewrite.

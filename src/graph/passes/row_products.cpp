@@ -1,8 +1,12 @@
-// Writes aten::linear of one row, y = x w^T + b, as a sum over the products of each row of w with x, on a GPU. This
-// arithmetic fuses with the nodes before and after it and reads w once at the speed of memory; a decode step of a
-// language model consists of such products, while the libraries' matrix products are made for many rows. Products of
-// one row whose results are read elsewhere (queries, keys and values) become one sum over the rows of all weights: a
-// kernel reads each row from the weight that has it.
+// Writes aten::linear of one row, y = x w^T + b, as a sum over the products of each row of w with x. This arithmetic
+// fuses with the nodes before and after it and reads w once at the speed of memory; a decode step of a language model
+// consists of such products, while the libraries' matrix products are made for many rows. On a GPU, products of one row
+// whose results are read elsewhere (queries, keys and values) become one sum over the rows of all weights: a kernel
+// reads each row from the weight that has it.
+//
+// On a CPU the elements of each row of w must be neighbours. Measured there with AVX-512, one core, against the faster
+// library: weights in caches are read at 85 GB/s instead of 50, from memory at 20 instead of 14, bfloat16 ones at 40
+// instead of 24; but a weight of [in, out] from memory at 8 instead of 19.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
@@ -17,6 +21,8 @@ constexpr size_t kMostJoined = 4;  // products that become one: a kernel has a l
 bool is_one_row(const Node* n, const PassContext& context) {
   if (!is_op(n, "aten::linear") || n->prepacked || !n->results[0]) return false;
   const TensorType &x = n->input(0)->type, &w = n->input(1)->type;
+  if (context.device == DeviceType::CPU && (!context.computes_product || w.dim() != 2 || !w.strides[1].is_constant(1)))
+    return false;
   return w.dim() == 2 && is_float(x.dtype) && x.device.type == context.device && w.device == x.device &&
          std::all_of(x.sizes.begin(), x.sizes.end() - 1, [](Expr e) { return e.is_constant(1); });
 }
@@ -31,7 +37,7 @@ bool may_join(const Node* n, const PassContext& context) {
 // n and the later products of the same row that may join it.
 std::vector<Node*> joined(Node* n, const PassContext& context) {
   std::vector<Node*> out = {n};
-  if (!may_join(n, context)) return out;
+  if (context.device == DeviceType::CPU || !may_join(n, context)) return out;
   const Value* x = n->input(0);
   for (Node* m : x->users) {
     const bool known = std::find(out.begin(), out.end(), m) != out.end();
