@@ -321,7 +321,11 @@ ScalarRef Lowering::product(const ProductOperands& operands, const IndexMap& map
   const Expr column = map.kept.back(), inner = map.operand.back();
   std::vector<Expr> row(map.kept.begin(), map.kept.end() - 1);
   row.push_back(inner);
-  const Expr at[] = {operands.columns_last ? inner : column, operands.columns_last ? column : inner};
+  std::vector<Expr> at = {operands.columns_last ? inner : column, operands.columns_last ? column : inner};
+  if (operands.in_panels) {
+    const Expr panel = operands.columns->type.sizes[2];
+    at = {floordiv(column, panel), inner, mod(column, panel)};
+  }
   const ScalarRef x = dag_.cast(DType::F32, element(operands.rows, row));
   ScalarRef r =
       dag_.reduce(ReduceOp::Sum, dag_.bin(Prim::Mul, x, dag_.cast(DType::F32, element(operands.columns, at))), {}, 0);

@@ -51,6 +51,7 @@ std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::stri
 struct ProductOperands {
   const graph::Value *rows = nullptr, *columns = nullptr, *bias = nullptr;
   bool columns_last = false;  // `columns` has the dimensions (k, n)
+  bool in_panels = false;     // `columns` has the dimensions (panel, k, element n of the panel)
   const graph::Value *row_scale = nullptr, *column_scale = nullptr;
 };
 // What is applied to the sums: those of the scales and the bias that there are.

@@ -269,6 +269,8 @@ class Compile {
     // On a CPU, kernels that round as eager does compute no product.
     if (target_.device == DeviceType::CPU && (!codegen::available(target_) || options_.numerics == "eager"))
       context.computes_product = {};
+    if (target_.device == DeviceType::CPU && context.computes_product)
+      context.panel_of = [&](int64_t columns) { return schedule::panel_of(columns, target_); };
     const StageClock all("passes");
     fault::reached("passes");
     Stopwatch watch;

@@ -101,6 +101,14 @@ bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const T
          inner >= kLeastInner;
 }
 
+int64_t panel_of(int64_t columns, const Target& target) {
+  constexpr int64_t kLeastVectors = 2;  // a narrower tile multiplies slower than packing costs
+  const int64_t lanes = target.vector_bytes / int64_t{sizeof(float)};
+  for (const Form& f : forms(target))
+    if (f.vectors >= kLeastVectors && columns % (f.vectors * lanes) == 0) return f.vectors * lanes;
+  return 0;
+}
+
 bool is_register_product(const graph::Node& node, const Target& target) {
   const auto operands = target.device == DeviceType::CPU ? loops::product_operands(node) : std::nullopt;
   if (!operands || node.prepacked || operands->row_scale || operands->column_scale) return false;
@@ -139,6 +147,9 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   if (!found) return std::nullopt;
   Sizes s{1, std::max<int64_t>(1, hint(ranges[out.row].extent)), hint(ranges[out.column].extent),
           hint(ranges.back().extent)};
+  // A kernel for any number of rows should serve many.
+  constexpr int64_t kManyRows = 64;
+  if (!ranges[out.row].extent.is_constant()) s.rows = std::max(s.rows, kManyRows);
   out.items = 1;
   for (size_t d = 0; d < out.column; ++d) {
     if (d == out.row) continue;

@@ -7,17 +7,6 @@
 namespace vesta::graph {
 namespace {
 
-// Whether a kernel of ours computes the product. It also computes what follows, and needs no call.
-bool is_in_kernel(const Node& n, const PassContext& context) {
-  const TensorType &x = n.input(0)->type, &w = n.input(1)->type, &y = n.results[0]->type;
-  if (!context.computes_product || x.dtype != DType::F32 || w.dtype != DType::F32 || y.dtype != DType::F32 ||
-      w.dim() != 2 || x.dim() < 2 || !w.sizes[0].is_constant() || !w.sizes[1].is_constant())
-    return false;
-  int64_t rows = 1;
-  for (size_t d = 0; d + 1 < x.dim(); ++d) rows *= hint(x.sizes[d]);
-  return context.computes_product(rows, w.sizes[0].constant(), w.sizes[1].constant());
-}
-
 bool pays(const Node& n) {
   if (n.results.size() != 1 || !n.results[0]) return false;
   const Value *x = n.input(0), *w = n.input(1), *y = n.results[0];
@@ -74,12 +63,28 @@ void fuse(Rewriter& r, Node* n) {
 
 }  // namespace
 
+int64_t hint_rows(const Node& linear) {
+  const TensorType& x = linear.input(0)->type;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < x.dim(); ++d) rows *= hint(x.sizes[d]);
+  return rows;
+}
+
+bool kernel_computes_in_registers(const Node& linear, const PassContext& context) {
+  const TensorType &x = linear.input(0)->type, &w = linear.input(1)->type, &y = linear.results[0]->type;
+  return context.computes_product && context.device == DeviceType::CPU && x.dtype == DType::F32 &&
+         w.dtype == DType::F32 && y.dtype == DType::F32 && w.dim() == 2 && x.dim() >= 2 && w.sizes[0].is_constant() &&
+         w.sizes[1].is_constant() &&
+         context.computes_product(hint_rows(linear), w.sizes[0].constant(), w.sizes[1].constant());
+}
+
 bool use_library_linear(Graph& graph, const PassContext& context) {
   if (!context.inference) return false;
   Rewriter rewriter(graph, context);
   std::vector<Node*> linears;
   graph.for_each_node([&](Node* n) {
-    if (is_op(n, "aten::linear") && !n->prepacked && pays(*n) && !is_in_kernel(*n, context)) linears.push_back(n);
+    if (is_op(n, "aten::linear") && !n->prepacked && pays(*n) && !kernel_computes_in_registers(*n, context))
+      linears.push_back(n);
   });
   for (Node* n : linears) fuse(rewriter, n);
   return rewriter.changed();

@@ -16,9 +16,11 @@ bool canonicalise_views(Graph& graph, const PassContext& context);
 bool merge_subexpressions(Graph& graph, const PassContext& context);
 bool recognise_linear(Graph& graph, const PassContext& context);
 bool use_library_linear(Graph& graph, const PassContext& context);
+bool pack_columns(Graph& graph, const PassContext& context);
 bool fold_batch_norm(Graph& graph, const PassContext& context);
 bool use_channels_last(Graph& graph, const PassContext& context);
 bool separate_bias(Graph& graph, const PassContext& context);
+bool write_pointwise_convolutions(Graph& graph, const PassContext& context);
 bool use_library_convolution(Graph& graph, const PassContext& context);
 bool pack_weights(Graph& graph, const PassContext& context);
 bool write_row_products(Graph& graph, const PassContext& context);
@@ -35,6 +37,9 @@ bool decompose_composites(Graph& graph, const PassContext& context);
 bool is_read_elsewhere(const Value* v);
 // Whether a kernel computes this aten::linear if its weight has so many rows (PassContext::computes_product).
 bool kernel_computes(const Node& linear, const PassContext& context, Expr columns);
+// Whether a CPU's kernel computes this aten::linear with its sums in registers, so that no library call pays.
+bool kernel_computes_in_registers(const Node& linear, const PassContext& context);
+int64_t hint_rows(const Node& linear);  // the rows of its result, under the hints
 
 // Whether the node may raise. False only where its arguments show that it never does.
 bool may_raise(const Node& node);

@@ -56,10 +56,18 @@ ProductOperands scaled_mm(const Node& node) {
   return p;
 }
 
+ProductOperands packed_linear(const Node& node) {
+  return {.rows = node.input(0),
+          .columns = node.input(1),
+          .bias = value_or_null(node.named().get("bias")),
+          .in_panels = true};
+}
+
 constexpr LoweringRow kRows[] = {
     {.names = "aten::linear", .product = linear},
     {.names = "aten::mm", .product = mm},
     {.names = "aten::_scaled_mm", .product = scaled_mm},
+    {.names = "vesta::packed_linear", .product = packed_linear},
 };
 
 }  // namespace
@@ -72,7 +80,7 @@ std::optional<ProductOperands> product_operands(const Node& node) {
   const size_t dims = node.results[0] ? node.results[0]->type.dim() : 0;
   if (dims < 2) return std::nullopt;
   ProductOperands p = row->product(node);
-  if (!p.rows || p.rows->type.dim() != dims || p.columns->type.dim() != 2) return std::nullopt;
+  if (!p.rows || p.rows->type.dim() != dims || p.columns->type.dim() != (p.in_panels ? 3 : 2)) return std::nullopt;
   return p;
 }
 

@@ -1,0 +1,79 @@
+// Weights in panels for a CPU's products (graph/passes/pack_columns.cpp).
+#include <fmt/format.h>
+
+#include "pass_text.h"
+
+namespace vesta::graph::testing_text {
+namespace {
+
+PassContext context_of(const Options& options) {
+  return {.options = options,
+          .computes_product = [](int64_t rows, int64_t, int64_t) { return rows >= 4; },
+          .panel_of = [](int64_t columns) { return columns % 32 == 0 ? int64_t{32} : int64_t{0}; }};
+}
+
+// The graph after the pass and dead-code; empty: the pass changed nothing.
+std::string packed(const std::string& before, const Options& options = {}, bool inference = true) {
+  const auto g = parse(before);
+  verify(*g);
+  PassContext context = context_of(options);
+  context.inference = inference;
+  if (!pack_columns(*g, context)) return "";
+  verify(*g);
+  remove_dead_code(*g, {.options = options});
+  verify(*g);
+  return print(*parse(print(*g)));
+}
+
+const std::string kTwoProducts = R"(
+input %0 : f32[2, 5, 16] = argument "x"
+input %1 : f32[64, 16] = parameter "w"
+input %2 : f32[64] = parameter "b"
+%3 : f32[2, 5, 64] = aten::linear(%0, %1, %2)
+%4 : f32[2, 5, 64] = aten::linear(%0, %1, none)
+output %3
+output %4
+)";
+
+TEST(PackColumns, ProductsOfOneWeightShareItsPanels) {
+  const std::string after = packed(kTwoProducts);  // declares the operator
+  EXPECT_EQ(after, canonical(R"(
+input %0 : f32[2, 5, 16] = argument "x"
+input %1 : f32[64, 16] = parameter "w"
+input %2 : f32[64] = parameter "b"
+prepacked %3 : f32[2, 32, 16] = aten::view(%1, [2, 32, 16])
+prepacked %4 : f32[2, 16, 32]{512, 1, 16} = aten::permute(%3, [0, 2, 1])
+prepacked %5 : f32[2, 16, 32] = aten::clone(%4, memory_format=format.contiguous)
+%6 : f32[2, 5, 64] = vesta::packed_linear(%0, %5, %2)
+%7 : f32[2, 5, 64] = vesta::packed_linear(%0, %5, none)
+output %6
+output %7
+)"));
+}
+
+TEST(PackColumns, TheBudgetBoundsCopies) {
+  Options options;
+  options.packed_weights = 0;
+  EXPECT_EQ(packed(kTwoProducts, options), "");
+  options.packed_weights = 64 * 16 * 4 - 1;
+  EXPECT_EQ(packed(kTwoProducts, options), "");
+  options.packed_weights = 64 * 16 * 4;
+  EXPECT_NE(packed(kTwoProducts, options), "");
+}
+
+TEST(PackColumns, OfConstantWeightsAlone) {
+  EXPECT_EQ(packed(kTwoProducts, {}, /*inference=*/false), "");
+  const auto of = [](const char* x, const char* w, const char* y) {
+    return fmt::format(
+        "\ninput %0 : {} = argument \"x\"\ninput %1 : {}\n%2 : {} = aten::linear(%0, %1, none)\noutput %2\n", x, w, y);
+  };
+  EXPECT_NE(packed(of("f32[8, 16]", "f32[64, 16] = parameter \"w\"", "f32[8, 64]")), "");
+  EXPECT_EQ(packed(of("f32[8, 16]", "f32[64, 16] = argument \"w\"", "f32[8, 64]")), "");
+  EXPECT_EQ(packed(of("f32[8, 16]", "f32[60, 16] = parameter \"w\"", "f32[8, 60]")), "");        // no whole panels
+  EXPECT_EQ(packed(of("f32[3, 16]", "f32[64, 16] = parameter \"w\"", "f32[3, 64]")), "");        // few rows
+  EXPECT_EQ(packed(of("f32[1024, 16]", "f32[64, 16] = parameter \"w\"", "f32[1024, 64]")), "");  // many rows
+  EXPECT_EQ(packed(of("bf16[8, 16]", "bf16[64, 16] = parameter \"w\"", "bf16[8, 64]")), "");
+}
+
+}  // namespace
+}  // namespace vesta::graph::testing_text
