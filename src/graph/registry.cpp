@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -15,6 +16,12 @@ constexpr const char* kSchemas[] = {
 #include "graph/ops/schemas.inc"
 };
 
+// Operators of ours, which kernels alone compute.
+constexpr const char* kOwnSchemas[] = {
+    // x times the transposed weight, which lies in panels: [panel][inner][row of the panel] (passes/pack_columns.cpp).
+    "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias) -> Tensor",
+};
+
 class Registry {
  public:
   Registry() {
@@ -25,11 +32,13 @@ class Registry {
           VESTA_CHECK(row_of.emplace(name, &row).second, "two rows for operator {}", name);
       }
     }
-    for (const char* text : kSchemas) {
+    const auto add = [&](const char* text) {
       Schema schema = parse_schema(text);
       const auto row = row_of.find(schema.name);
       insert(std::move(schema), row == row_of.end() ? nullptr : row->second);
-    }
+    };
+    std::ranges::for_each(kSchemas, add);
+    std::ranges::for_each(kOwnSchemas, add);
     for (const auto& [name, row] : row_of)
       VESTA_CHECK(ops_.contains(name), "the row {} has no schema in ops/schemas.inc", name);
   }

@@ -36,8 +36,7 @@ output %4
 )";
 
 TEST(PackColumns, ProductsOfOneWeightShareItsPanels) {
-  const std::string after = packed(kTwoProducts);  // declares the operator
-  EXPECT_EQ(after, canonical(R"(
+  EXPECT_EQ(packed(kTwoProducts), canonical(R"(
 input %0 : f32[2, 5, 16] = argument "x"
 input %1 : f32[64, 16] = parameter "w"
 input %2 : f32[64] = parameter "b"

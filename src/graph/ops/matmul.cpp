@@ -1,4 +1,4 @@
-// Matrix products: calls into ATen (or, by a pass, oneDNN). Results are contiguous.
+// Matrix products: calls into ATen (or, by a pass, oneDNN), or kernels. Results are contiguous.
 #include "graph/ops/rows.h"
 
 namespace vesta::graph {
@@ -111,6 +111,17 @@ void scaled_mm(const NodeArgs& args, Guards& g, Results& results) {
   agree(g, a.sizes[1], c.sizes[0], "_scaled_mm");
   results = {contiguous_like(a, {a.sizes[0], c.sizes[1]}, args.dtype("out_dtype", a.dtype))};
 }
+
+void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType &x = args.tensor(0), &panels = args.tensor(1);
+  dims(panels, 3, "packed_linear");
+  same_type(x, panels, "packed_linear");
+  agree(g, x.sizes.back(), panels.sizes[1], "packed_linear");
+  Sizes sizes = x.sizes;
+  sizes.back() = panels.sizes[0] * panels.sizes[2];
+  results = {contiguous_like(x, sizes)};
+}
+
 constexpr OpRow kRows[] = {
     call("aten::mm", mm),
     call("aten::bmm", bmm),
@@ -122,6 +133,7 @@ constexpr OpRow kRows[] = {
     call("aten::dot aten::vdot", dot),
     call("aten::addr", addr),
     call("aten::linear", linear),
+    call("vesta::packed_linear", packed_linear),
     call("aten::_scaled_mm aten::_scaled_mm_v2", scaled_mm, kMayRaise | kFloat8),
 };
 

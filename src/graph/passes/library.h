@@ -26,10 +26,6 @@ std::optional<Convolution> as_library_convolution(const Node& n);
 const Op& pointwise_convolution();
 const Op& adding_convolution();
 
-// A product with a weight in panels, [panel][inner][row of the panel]: x times the transposed weight, plus the bias.
-// Only kernels compute it (pack_columns.cpp).
-const Op& packed_linear();
-
 struct Activation {
   std::string attr = "none";
   std::vector<double> scalars;

@@ -28,11 +28,6 @@ Value* panels(Builder& b, Value* w, int64_t panel) {
 
 }  // namespace
 
-const Op& packed_linear() {
-  static const Op& op = declare_op("vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias) -> Tensor");
-  return op;
-}
-
 bool pack_columns(Graph& graph, const PassContext& context) {
   if (!context.inference || !context.panel_of || packed_budget(context) == 0) return false;
   const bool bounded = context.options.packed_weights >= 0;
@@ -56,7 +51,7 @@ bool pack_columns(Graph& graph, const PassContext& context) {
       b.source = n->source;
       made = panels(b, w, panel);
     }
-    rewriter.substitute(n->results[0], n, packed_linear(), {x, made, n->args()[2]}, n);
+    rewriter.substitute(n->results[0], n, get_op("vesta::packed_linear"), {x, made, n->args()[2]}, n);
     graph.erase(n);
   });
   return rewriter.changed();

@@ -1,0 +1,230 @@
+"""Matrix products that kernels compute on a CPU: operands of every layout, what follows them, and what stays a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import vesta
+
+pytestmark = pytest.mark.kernels
+
+FRESH = {"cache": False}
+
+
+def graph_of(compiled: Any) -> Any:
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    return graph.compiled
+
+
+def expect_equal(f: Callable[..., torch.Tensor], *args: torch.Tensor, options: Any = FRESH) -> Any:
+    """The compiled function is at most a little less exact than eager, beside the result in double precision."""
+    compiled = vesta.compile(f, options=options)
+    copies = [a.clone(memory_format=torch.preserve_format) for a in args]
+    exact = f(*[a.double() for a in args])
+    result = compiled(*args)
+    eager = f(*copies)
+    error, allowed = (result - exact).abs().max().item(), (eager - exact).abs().max().item()
+    assert result.shape == eager.shape and result.stride() == eager.stride()
+    assert error <= 3 * allowed + 1e-6 * exact.abs().max().item()
+    return compiled
+
+
+def calls_of(compiled: Any) -> list[str]:
+    """The calls into ATen of each call of the compiled function."""
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    assert graph.steps
+    return [s.name for s in graph.steps if not s.is_kernel]
+
+
+def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.mm(x, w)
+
+
+SIZES = [(128, 96, 64), (5, 17, 33), (67, 600, 50), (4, 16, 16), (300, 1100, 20)]
+
+
+@pytest.mark.parametrize(("m", "k", "n"), SIZES)
+def test_layouts_of_operands(m: int, k: int, n: int) -> None:
+    rows, turned_rows = torch.randn(m, k), torch.randn(k, m).t()
+    columns, turned = torch.randn(k, n), torch.randn(n, k).t()
+    gaps, every_second = torch.randn(m, k + 5)[:, :k], torch.randn(k, 2 * n)[:, ::2]
+    for x in (rows, turned_rows, gaps):
+        for w in (columns, turned, every_second):
+            assert calls_of(expect_equal(product, x, w)) == []
+    # Rows that are one row in memory.
+    expect_equal(product, torch.randn(1, k).expand(m, k), columns)
+
+
+def test_what_follows_is_in_the_same_kernel() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return nn.functional.gelu(nn.functional.linear(x, w, b)) * 0.5 + y
+
+    compiled = expect_equal(f, torch.randn(6, 7, 40), torch.randn(50, 40), torch.randn(50), torch.randn(6, 7, 50))
+    graph = graph_of(compiled)
+    assert len(graph.kernels) == 1 and not graph.externs and graph.arena_bytes == 0
+
+
+def test_one_program_for_any_number_of_rows() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).relu()
+
+    compiled = vesta.compile(f, options=FRESH)
+    w = torch.randn(70, 90)
+    for rows in (9, 12, 300, 64, 5, 129):
+        x = torch.randn(rows, 70)
+        torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-4, atol=1e-4)
+    assert len(vesta.explain(compiled).explanation.graphs) == 2
+    assert compiled(torch.randn(0, 70), w).shape == (0, 90)
+
+
+def test_an_operand_may_be_written_after_the_product() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        x += x @ w
+        w.mul_(2)
+        return x @ w
+
+    x, w = torch.randn(40, 48), torch.randn(48, 48) / 7
+    own_x, own_w = x.clone(), w.clone()
+    expected = f(x, w)
+    result = vesta.compile(f, options=FRESH)(own_x, own_w)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(own_x, x, rtol=1e-4, atol=1e-4)
+    assert torch.equal(own_w, w)
+
+
+def test_the_result_may_replace_its_operand() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x.copy_(x @ w)
+
+    x, w = torch.randn(64, 64), torch.randn(64, 64)
+    expected = x @ w
+    vesta.compile(f, options=FRESH)(x, w)
+    torch.testing.assert_close(x, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_not_a_number_stays_in_its_row_and_column() -> None:
+    x, w = torch.randn(20, 100), torch.randn(100, 40)
+    x[3, 50] = float("nan")
+    w[7, 9] = float("inf")
+    result = vesta.compile(product, options=FRESH)(x, w)
+    torch.testing.assert_close(result, x @ w, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+def test_the_same_bits_with_any_number_of_threads() -> None:
+    compiled = vesta.compile(product, options=FRESH)
+    x, w = torch.randn(200, 700), torch.randn(700, 333)
+    first = compiled(x, w)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        assert torch.equal(compiled(x, w), first)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_threads_share_packed_weights() -> None:
+    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 48)).eval()
+    compiled = vesta.compile(model, options=FRESH)
+    inputs = [torch.randn(33, 64) for _ in range(8)]
+    with torch.no_grad():
+        compiled(inputs[0])
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                return compiled(x)  # type: ignore[no-any-return]
+
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(10):
+                for x, y in zip(inputs, pool.map(call, inputs), strict=True):
+                    torch.testing.assert_close(y, model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_weights_are_packed_within_the_option() -> None:
+    model = nn.Linear(64, 96).eval()
+    x = torch.randn(33, 64)
+    with torch.no_grad():
+        for limit, kept in ((None, 64 * 96 * 4), (64 * 96 * 4, 64 * 96 * 4), (64 * 96 * 4 - 1, 0), (0, 0)):
+            compiled = vesta.compile(model, options={**FRESH, "packed_weights": limit})
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+            assert graph_of(compiled).packed_bytes == kept
+            assert calls_of(compiled) == []
+
+
+def test_a_changed_weight_is_packed_again() -> None:
+    model = nn.Linear(64, 96).eval()
+    compiled = vesta.compile(model, options=FRESH)
+    x = torch.randn(33, 64)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+            model.weight.mul_(-1.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_row(dtype: torch.dtype) -> None:
+    """A decode step: the weight is read once, in the kernel of what follows."""
+    model = nn.Sequential(nn.Linear(256, 512), nn.SiLU(), nn.Linear(512, 256)).to(dtype).eval()
+    compiled = vesta.compile(model, options=FRESH)
+    x = torch.randn(1, 256, dtype=dtype)
+    with torch.no_grad():
+        tolerance = 1e-4 if dtype == torch.float32 else 2e-2
+        torch.testing.assert_close(compiled(x), model(x), rtol=tolerance, atol=tolerance)
+    assert calls_of(compiled) == [] and len(graph_of(compiled).kernels) == 2
+
+
+def test_convolutions_of_single_pixels() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(40, 32, 1, bias=False)
+            self.wide, self.norm = nn.Conv2d(32, 40, 1), nn.BatchNorm2d(40)
+            self.squeeze, self.excite = nn.Conv2d(40, 10, 1), nn.Conv2d(10, 40, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x)
+            y = nn.functional.hardswish(self.norm(self.wide(x)))
+            gate = self.excite(nn.functional.relu(self.squeeze(y.mean((2, 3), keepdim=True)))).sigmoid()
+            return (x + self.last(y * gate)).relu()
+
+    model = Block().eval()
+    for images in (1, 3):
+        x = torch.randn(images, 3, 9, 7)
+        with torch.no_grad():
+            compiled = vesta.compile(model, options=FRESH)
+            result, expected = compiled(x), model(x)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+        assert result.stride() == expected.stride()
+        # The first convolution; those of three rows are calls, too.
+        convolutions = [name for name in calls_of(compiled) if "convolution" in name]
+        assert len(convolutions) == (1 if images == 1 else 3), convolutions
+
+
+def test_what_stays_a_call() -> None:
+    x, w = torch.randn(32, 64), torch.randn(64, 48)
+    compiled = vesta.compile(product, options={**FRESH, "numerics": "eager"})
+    compiled(x, w)
+    assert graph_of(compiled).externs
+    for dtype in (torch.float64, torch.float16):
+        compiled = vesta.compile(product, options=FRESH)
+        torch.testing.assert_close(compiled(x.to(dtype), w.to(dtype)), x.to(dtype) @ w.to(dtype))
+        assert graph_of(compiled).externs
+
+
+def test_gradients_are_products_in_kernels() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).tanh().square().sum()
+
+    found = []
+    for call in (f, vesta.compile(f, options=FRESH)):
+        torch.manual_seed(0)
+        x, w = torch.randn(50, 70, requires_grad=True), torch.randn(70, 90, requires_grad=True)
+        call(x, w).backward()
+        found.append((x.grad, w.grad))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
