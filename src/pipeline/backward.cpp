@@ -1,7 +1,5 @@
 #include "pipeline/backward.h"
 
-#include <ATen/ops/_neg_view.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "graph/saved_values.h"
 #include "graph/segments.h"
 #include "graph/tangents.h"
+#include "interop/conj_neg.h"
 #include "interop/torch_types.h"
 #include "trace/graph_interpreter.h"
 
@@ -66,10 +65,7 @@ std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentSt
   in.run(*g, inputs);
   std::vector<at::Tensor> out;
   for (const graph::Output& o : g->outputs) {
-    at::Tensor t = o.kind == graph::OutputKind::None ? at::Tensor() : in.get(o.value);
-    if (o.conj_neg.conj) t = t.conj();
-    if (o.conj_neg.neg) t = at::_neg_view(t);
-    out.push_back(std::move(t));
+    out.push_back(o.kind == graph::OutputKind::None ? at::Tensor() : with_bits(in.get(o.value), o.conj_neg));
   }
   return out;
 }
