@@ -30,9 +30,10 @@ struct JointPart {
 // place of hooks, which passes it on, or a leaf that the program has made and returns.
 struct Crossing {
   TensorType type;
-  int place = -1;   // a number of Joint::places; negative: a part takes it
-  int next = -1;    // of a place: the crossing that gets the gradient then, or, if negative, the input -1 - next
-  int output = -1;  // the output of the program whose gradient it is, if it has hooks or is a leaf; -1: none
+  int place = -1;          // a number of Joint::places; negative: a part takes it
+  int next = -1;           // of a place: the crossing that gets the gradient then, or, if negative, the input -1 - next
+  int output = -1;         // the output of the program whose gradient it is, if it has hooks or is a leaf; -1: none
+  Value* value = nullptr;  // what it is the gradient of; nullptr: unknown
 };
 
 // A part of the program whose values the backward pass computes again (torch.utils.checkpoint): values with these ids,
@@ -84,11 +85,14 @@ bool can_run_again(const Graph& graph);
 
 // The node that gives a value without its history. Between the trace and the split of a joint graph alone.
 const Op& detach_op();
-// Whether the graph has such a node; and replaces the results of all of them by what they detach.
-bool has_detach(const Graph& graph);
-void drop_detach(Graph& graph);
-// A copy of the program of a joint graph, without its backward pass.
-std::unique_ptr<Graph> copy_program(const Graph& graph, const Joint& joint);
+// The node that gives a value with another history, that of another tensor. Between the trace and the split alone, too.
+const Op& alias_op();
+// Whether the graph has such nodes; and replaces the results of all of them by what they detach, or are aliases of.
+bool has_history_nodes(const Graph& graph);
+void drop_history_nodes(Graph& graph);
+// A copy of the program of a joint graph, without its backward pass. After the program's outputs it has the values of
+// the crossings.
+std::unique_ptr<Graph> copy_program(Graph& graph, const Joint& joint);
 // What is drawn as floats that are zeros and ones (a mask of dropout) can be saved as booleans: adds to the graph, for
 // each, the booleans and the floats that are made of them, for all that reads it.
 void narrow_masks(Graph& joint);

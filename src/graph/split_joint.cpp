@@ -221,23 +221,34 @@ const Op& detach_op() {
   return op;
 }
 
-bool has_detach(const Graph& graph) {
+const Op& alias_op() {
+  static const Op& op = declare_op("aten::alias(Tensor(a) self) -> Tensor(a)");
+  return op;
+}
+
+static bool says_history(const Node& n) { return n.op == &detach_op() || n.op == &alias_op(); }
+
+bool has_history_nodes(const Graph& graph) {
   for (const Node* n = graph.first(); n; n = n->next)
-    if (n->op == &detach_op()) return true;
+    if (says_history(*n)) return true;
   return false;
 }
 
-void drop_detach(Graph& graph) {
+void drop_history_nodes(Graph& graph) {
   graph.for_each_node([&](Node* n) {
-    if (n->op != &detach_op()) return;
+    if (!says_history(*n)) return;
     graph.replace_uses(n->results.at(0), n->input(0));
     graph.erase(n);
   });
 }
 
-std::unique_ptr<Graph> copy_program(const Graph& graph, const Joint& joint) {
+std::unique_ptr<Graph> copy_program(Graph& graph, const Joint& joint) {
+  const size_t gradients_end = graph.outputs.size();
+  for (const Crossing& c : joint.crossings) graph.outputs.push_back({.value = c.value});
   std::unique_ptr<Graph> out = copy(graph);
-  out->outputs.resize(joint.first_gradient);
+  graph.outputs.resize(gradients_end);
+  out->outputs.erase(out->outputs.begin() + static_cast<ptrdiff_t>(joint.first_gradient),
+                     out->outputs.begin() + static_cast<ptrdiff_t>(gradients_end));
   for (const Node* n = joint.first_backward; n; n = n->next) out->erase(out->last());
   out->inputs.resize(joint.first_tangent);
   return out;

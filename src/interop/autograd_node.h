@@ -12,6 +12,9 @@
 namespace vesta {
 
 using NodePointer = decltype(torch::autograd::Edge::function);
+using WeakNodePointer =
+    std::conditional_t<std::is_same_v<NodePointer, std::shared_ptr<torch::autograd::Node>>,
+                       std::weak_ptr<torch::autograd::Node>, c10::weak_intrusive_ptr<torch::autograd::Node>>;
 
 template <class T, class... Args>
 auto make_autograd_node(Args&&... args) {

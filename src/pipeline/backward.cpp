@@ -1,6 +1,6 @@
 #include "pipeline/backward.h"
 
-#include <ATen/ops/_neg_view.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +10,7 @@
 #include "graph/saved_values.h"
 #include "graph/segments.h"
 #include "graph/tangents.h"
+#include "interop/conj_neg.h"
 #include "interop/torch_types.h"
 #include "trace/graph_interpreter.h"
 
@@ -65,12 +66,8 @@ std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentSt
   trace::GraphInterpreter in(*g, sizes);
   in.run(*g, inputs);
   std::vector<at::Tensor> out;
-  for (const graph::Output& o : g->outputs) {
-    at::Tensor t = o.kind == graph::OutputKind::None ? at::Tensor() : in.get(o.value);
-    if (o.conj_neg.conj) t = t.conj();
-    if (o.conj_neg.neg) t = at::_neg_view(t);
-    out.push_back(std::move(t));
-  }
+  for (const graph::Output& o : g->outputs)
+    out.push_back(o.kind == graph::OutputKind::None ? at::Tensor() : with_bits(in.get(o.value), o.conj_neg));
   return out;
 }
 
@@ -107,14 +104,29 @@ runtime::Differentiable::Again run_again(std::string program) {
     std::string text;
     std::unique_ptr<const graph::Graph> graph;
   };
-  return [kept = std::make_shared<Kept>(std::move(program))](
-             std::span<const at::Tensor> inputs, std::span<const int64_t> sizes, std::span<const int> outputs) {
+  using Given = runtime::Differentiable::Given;
+  return [kept = std::make_shared<Kept>(std::move(program))](std::span<const at::Tensor> inputs,
+                                                             std::span<const int64_t> sizes,
+                                                             std::span<const int> outputs, const Given& given) {
     std::call_once(kept->once, [&] { kept->graph = graph::parse(std::exchange(kept->text, {})); });
-    const graph::Graph* const g = kept->graph.get();
-    trace::GraphInterpreter in(*g, sizes);
-    in.run(*g, inputs);
+    const graph::Graph& g = *kept->graph;
+    const auto value = [&](int output) { return g.outputs[static_cast<size_t>(output)].value; };
+    std::vector<const graph::Value*> starts, wanted;
+    for (const int i : given.outputs) starts.push_back(value(i));
+    for (const int i : outputs) wanted.push_back(value(i));
+    trace::GraphInterpreter in(g, sizes);
     std::vector<at::Tensor> out;
-    for (const int i : outputs) out.push_back(in.get(g->outputs[static_cast<size_t>(i)].value));
+    if (!starts.empty()) {
+      std::vector<at::Tensor> values;
+      {
+        const at::NoGradGuard off;
+        in.run(g, inputs, {}, starts);
+        for (const graph::Value* v : starts) values.push_back(in.get(v));
+      }
+      for (size_t i = 0; i < starts.size(); ++i) in.set(starts[i], given.with_history(i, values[i]));
+    }
+    in.run(g, inputs, starts, wanted);
+    for (const graph::Value* v : wanted) out.push_back(in.get(v));
     return out;
   };
 }
@@ -173,6 +185,12 @@ ActivationReport report_of(const graph::SavedValues& saved) {
   return out;
 }
 
+// The first crossing of the gradient of the same value.
+int first_with_value_of(const graph::Joint& joint, size_t crossing) {
+  const auto first = std::ranges::find(joint.crossings, joint.crossings[crossing].value, &graph::Crossing::value);
+  return static_cast<int>(first - joint.crossings.begin());
+}
+
 // By result, whether its tangent is contiguous.
 std::vector<bool> contiguous_tangents(const graph::BackwardHalf& half) {
   std::vector<bool> out(half.results.size());
@@ -189,11 +207,11 @@ std::vector<bool> contiguous_tangents(const graph::BackwardHalf& half) {
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
                         const Traced& facts, Buckets buckets) {
   // What the halves compute does not depend on what is detached. A second derivative does.
-  std::string with_detach;
-  if (graph::has_detach(*graph)) {
-    if (joint.is_differentiable) with_detach = graph::print(*graph::copy_program(*graph, joint));
-    graph::drop_detach(*graph);
-  }
+  std::string with_history;
+  const bool has_history_nodes = graph::has_history_nodes(*graph);
+  if (joint.is_differentiable && (has_history_nodes || !joint.crossings.empty()))
+    with_history = graph::print(*graph::copy_program(*graph, joint));
+  if (has_history_nodes) graph::drop_history_nodes(*graph);
   graph::narrow_masks(*graph);
   graph::replace_unread_random_states(*graph);
   const graph::SavedValues saved = graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient,
@@ -216,10 +234,11 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
                            .sizes = std::move(halves.crossing_sizes[i]),
                            .place = c.place,
                            .next = c.next,
-                           .output = c.output});
+                           .output = c.output,
+                           .value = static_cast<int>(joint.first_gradient) + first_with_value_of(joint, i)});
   }
   if (joint.is_differentiable && graph::can_run_again(*halves.forward) && facts.facts.conj_neg.empty())
-    d.again = run_again(with_detach.empty() ? graph::print(*halves.forward) : std::move(with_detach));
+    d.again = run_again(with_history.empty() ? graph::print(*halves.forward) : std::move(with_history));
   Traced same = facts;
   same.facts = {};
   same.may_choose = false;

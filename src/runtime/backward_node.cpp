@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
 
@@ -102,6 +103,17 @@ void BackwardNode::connect_results(const CallInputs& in, std::span<const c10::IV
     const at::Tensor example = example_of(program_->crossings[crossing], outputs);
     strides_[p.results.size() + i] = c10::contiguous_strides(example.sizes());
     crossings[crossing] = {self, add_input_metadata(example)};
+  }
+}
+
+void BackwardNode::note_hooks(std::span<const torch::autograd::Edge> crossings) {
+  for (const int t : part().takes) {
+    hooks_.emplace_back();
+    // A place that gets the gradient of another value is that of a node's hooks, which come after.
+    for (size_t c = 0; c < crossings.size(); ++c)
+      if (const Crossing& from = program_->crossings[c];
+          from.place >= 0 && from.next == t && from.value == program_->crossings[static_cast<size_t>(t)].value)
+        hooks_.back().emplace(WeakNodePointer(crossings[c].function), crossings[c].input_nr);
   }
 }
 
@@ -219,8 +231,9 @@ c10::intrusive_ptr<BackwardPass> BackwardNode::begin(variable_list&& tangents) {
       if (t.defined() && t.layout() != at::kStrided) t = t.to_dense();
   TORCH_CHECK_NOT_IMPLEMENTED(plain || std::ranges::all_of(tangents, has_own_elements),
                               "a backward pass for many tangents at once (is_grads_batched, torch.vmap) through a "
-                              "compiled program that draws random numbers, writes its inputs, has hooks on its "
-                              "tensors, or writes to a tensor where autograd does not see it, is not implemented");
+                              "compiled program that draws random numbers, writes its inputs, calls a "
+                              "torch.autograd.Function, or writes to a tensor where autograd does not see it, is not "
+                              "implemented");
   if (pass->creates_graph) pass->edges = torch::autograd::collect_next_edges(tangents);
   const at::AutoGradMode off(false);
   const BackwardPart& p = part();
@@ -252,8 +265,8 @@ variable_list BackwardNode::gradients_of(BackwardPass& pass) const {
   if (!pass.creates_graph) return out;
   // The gradients are right, and only a derivative of them is refused.
   const NodePointer refused = make_autograd_node<torch::autograd::Error>(
-      "double backward through a compiled program that draws random numbers, writes its inputs, has hooks on its "
-      "tensors, or writes to a tensor where autograd does not see it, is not implemented",
+      "double backward through a compiled program that draws random numbers, writes its inputs, calls a "
+      "torch.autograd.Function, or writes to a tensor where autograd does not see it, is not implemented",
       torch::autograd::edge_list(pass.edges));
   for (at::Tensor& t : out)
     if (t.defined()) torch::autograd::set_history(t = t.detach(), refused);
@@ -326,8 +339,68 @@ variable_list BackwardNode::run(BackwardPass& pass) const {
   return out;
 }
 
+torch::autograd::edge_list BackwardNode::edges_of_part() const {
+  torch::autograd::edge_list out(part().gradients.size());
+  const torch::autograd::Node* node = this;
+  for (const BackwardSegment& segment : part().segments) {
+    for (size_t i = 0; i < segment.gradients.size(); ++i)
+      out[static_cast<size_t>(segment.gradients[i])] = node->next_edge(i);
+    if (node->num_outputs() > segment.gradients.size()) node = node->next_edge(segment.gradients.size()).function.get();
+  }
+  return out;
+}
+
+namespace {
+
+// The same elements, whose gradient goes on to the edge. A gradient that is asked for at the edge itself would pass the
+// hooks there, which the outer pass calls. `above`: nodes with smaller topological numbers than the new one.
+at::Tensor leading_to(const at::Tensor& t, const torch::autograd::Edge& edge,
+                      const std::vector<torch::autograd::Edge>& above) {
+  const at::Tensor out = t.detach();
+  const NodePointer node = make_autograd_node<torch::autograd::Identity>();
+  for (const torch::autograd::Edge& e : above) node->update_topological_nr(e);
+  node->add_next_edge(edge);
+  torch::autograd::set_history(out, node);
+  return out;
+}
+
+// In the graph of these tensors up to `ends`, edges to a node lead to another one, whose topological number is no
+// larger.
+void redirect(const variable_list& made, const std::unordered_set<const torch::autograd::Node*>& ends,
+              const std::vector<std::pair<torch::autograd::Edge, torch::autograd::Edge>>& moves) {
+  std::vector<torch::autograd::Node*> open;
+  std::unordered_set<const torch::autograd::Node*> seen = ends;
+  const auto follow = [&](torch::autograd::Node* n) {
+    if (n && seen.insert(n).second) open.push_back(n);
+  };
+  for (const at::Tensor& t : made)
+    if (t.defined()) follow(t.grad_fn().get());
+  while (!open.empty()) {
+    torch::autograd::Node* const n = open.back();
+    open.pop_back();
+    for (size_t i = 0; i < n->num_outputs(); ++i) {
+      const auto move = std::ranges::find(moves, n->next_edge(i), [](const auto& m) { return m.first; });
+      if (move != moves.end()) n->next_edges()[i] = move->second;
+      follow(n->next_edge(i).function.get());
+    }
+  }
+}
+
+// A third derivative comes here: what nodes have saved of the tensor does not lead to its hooks.
+struct RefusesGradients final : torch::autograd::FunctionPreHook {
+  variable_list operator()(const variable_list& gradients) override {
+    TORCH_CHECK_NOT_IMPLEMENTED(std::ranges::none_of(gradients, [](const at::Tensor& t) { return t.defined(); }),
+                                "a third derivative through a hook on a tensor of a compiled program, whose operator "
+                                "has saved its own result, is not implemented");
+    return gradients;
+  }
+};
+
+}  // namespace
+
 // The pass creates a graph: the program runs once more, by its own operators, which have derivatives.
 variable_list BackwardNode::by_program(const variable_list& tangents, bool creates_graph) {
+  using torch::autograd::Edge;
   const at::AutoGradMode on(true);
   TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
   for (size_t i = 0; i < inputs_.size(); ++i)
@@ -335,17 +408,44 @@ variable_list BackwardNode::by_program(const variable_list& tangents, bool creat
                 "one of the variables needed for gradient computation has been modified by an inplace operation: an "
                 "input of a compiled program");
   const BackwardPart& p = part();
-  variable_list results, given, asked;
-  const std::vector<at::Tensor> again = program_->again(inputs_, sizes_, p.results);
+  const auto crossing = [&](int c) -> const Crossing& { return program_->crossings[static_cast<size_t>(c)]; };
+  variable_list results, given, inputs = inputs_, asked;
+  const torch::autograd::edge_list edges = edges_of_part();
+  std::unordered_set<const torch::autograd::Node*> ends;
+  for (const Edge& e : edges) ends.insert(e.function.get());
+  std::vector<Edge> hooks;  // by crossing that the part takes
+  for (const auto& h : hooks_) hooks.emplace_back(h ? h->first.lock() : NodePointer(), h ? h->second : 0);
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    at::Tensor& t = inputs[static_cast<size_t>(p.inputs[i])];
+    asked.push_back(t = leading_to(t, edges[i], hooks));
+  }
+  Differentiable::Given start;
+  for (const int c : p.gives) start.outputs.push_back(crossing(c).value);
+  asked.resize(p.inputs.size() + p.gives.size());
+  start.with_history = [&](size_t i, const at::Tensor& t) {
+    const size_t at = p.inputs.size() + i;
+    return asked[at] = leading_to(t, edges[at], hooks);
+  };
+  std::vector<int> outputs = p.results;
+  for (const int c : p.takes) outputs.push_back(crossing(c).value);
+  const std::vector<at::Tensor> again = program_->again(inputs, sizes_, outputs, start);
+  std::vector<std::pair<Edge, Edge>> moves;
   for (size_t i = 0; i < again.size(); ++i) {
     if (i >= tangents.size() || !tangents[i].defined() || !again[i].requires_grad()) continue;
     results.push_back(again[i]);
     given.push_back(tangents[i]);
+    if (tangents[i].requires_grad()) ends.insert(torch::autograd::impl::gradient_edge(tangents[i]).function.get());
+    if (i >= p.results.size() && hooks[i - p.results.size()].is_valid())
+      moves.emplace_back(torch::autograd::impl::gradient_edge(again[i]), hooks[i - p.results.size()]);
   }
-  for (const int i : p.inputs) asked.push_back(inputs_[static_cast<size_t>(i)]);
   if (results.empty()) return variable_list(asked.size());
-  return torch::autograd::grad(results, asked, given, /*retain_graph=*/creates_graph, creates_graph,
-                               /*allow_unused=*/true);
+  variable_list out = torch::autograd::grad(results, asked, given, /*retain_graph=*/creates_graph, creates_graph,
+                                            /*allow_unused=*/true);
+  // What a node has saved of its own result leads to the tensor with the hooks, as in eager.
+  if (creates_graph && !moves.empty()) redirect(out, ends, moves);
+  if (creates_graph)
+    for (const auto& [from, to] : moves) from.function->add_pre_hook(std::make_unique<RefusesGradients>());
+  return out;
 }
 
 }  // namespace vesta::runtime

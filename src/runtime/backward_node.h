@@ -5,7 +5,9 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "interop/autograd_node.h"
@@ -34,6 +36,8 @@ class BackwardNode final : public torch::autograd::Node {
   // crossings that the part takes. `outputs`: of the forward half.
   void connect_results(const CallInputs& in, std::span<const c10::IValue> outputs,
                        std::vector<torch::autograd::Edge>& crossings);
+  // Takes the edges of the hooks on tensors of the part, once all are made.
+  void note_hooks(std::span<const torch::autograd::Edge> crossings);
   // Saves what the backward half needs, once all outputs are there.
   void save(const CallInputs& in, std::span<const c10::IValue> outputs);
 
@@ -54,6 +58,7 @@ class BackwardNode final : public torch::autograd::Node {
   // The gradients by a further run of the program, which autograd records: they have derivatives if `creates_graph`,
   // and tangents may be of any kind that operators take.
   torch::autograd::variable_list by_program(const torch::autograd::variable_list& tangents, bool creates_graph);
+  torch::autograd::edge_list edges_of_part() const;
 
   std::shared_ptr<const Differentiable> program_;
   const size_t part_, segment_;
@@ -64,6 +69,9 @@ class BackwardNode final : public torch::autograd::Node {
   // For derivatives of the gradients: the program's inputs, and their versions.
   std::vector<at::Tensor> inputs_;
   std::vector<uint32_t> versions_;
+  // By crossing that the part takes, where the gradient of its tensor is before hooks are called. These nodes lead to
+  // this one. Empty: the tensor has no hooks.
+  std::vector<std::optional<std::pair<WeakNodePointer, uint32_t>>> hooks_;
   bool is_released_ = false;
 };
 

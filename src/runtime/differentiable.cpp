@@ -64,6 +64,7 @@ class CallNodes {
       parts_[i].back()->connect_results(in_, outputs, crossings_);
       connect_places(i + 1, outputs);
     }
+    for (const auto& segments : parts_) segments.back()->note_hooks(crossings_);
     set_histories(outputs);
   }
 

@@ -53,6 +53,7 @@ struct Crossing {
   at::Device device = at::kCPU;
   std::vector<int64_t> sizes;  // as graph::Halves::crossing_sizes
   int place = -1, next = -1, output = -1;
+  int value = -1;  // what it is the gradient of: an output of the program that runs again
 };
 
 struct Differentiable {
@@ -66,10 +67,16 @@ struct Differentiable {
   std::vector<HookPlace> places;
   ActivationReport activations;
   // Runs the program once more on the same inputs, by calls of its operators that autograd records, and returns these
-  // outputs of the forward half. It serves derivatives of gradients: the backward halves have none of their own. Empty:
-  // the program cannot run again, because it draws random numbers or writes its inputs.
-  using Again = std::function<std::vector<at::Tensor>(std::span<const at::Tensor> inputs,
-                                                      std::span<const int64_t> sizes, std::span<const int> outputs)>;
+  // of its outputs: those of the forward half, and the values of crossings. It serves derivatives of gradients: the
+  // backward halves have none of their own. Empty: the program cannot run again, because it draws random numbers or
+  // writes its inputs.
+  struct Given {
+    std::vector<int> outputs;  // the run begins with them, and with inputs
+    std::function<at::Tensor(size_t i, const at::Tensor&)> with_history;
+  };
+  using Again =
+      std::function<std::vector<at::Tensor>(std::span<const at::Tensor> inputs, std::span<const int64_t> sizes,
+                                            std::span<const int> outputs, const Given& given)>;
   Again again;
 };
 

@@ -2,8 +2,6 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_conj.h>
-#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
@@ -13,6 +11,7 @@
 #include <mutex>
 
 #include "base/fault.h"
+#include "interop/conj_neg.h"
 #include "interop/torch_types.h"
 #include "machine/cuda/driver.h"
 #include "machine/cuda/retired.h"
@@ -215,9 +214,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
         const int64_t offset = o.absolute_offset ? r.storage_offset : own + r.storage_offset;
         at::Tensor view = at::as_strided(base.scalar_type() == r.type.dtype ? base : elements_as(base, r.type.dtype),
                                          r.type.sizes, r.type.strides, offset);
-        if (o.conj_neg.conj) view = at::_conj(view);
-        if (o.conj_neg.neg) view = at::_neg_view(view);
-        out = std::move(view);
+        out = with_bits(view, o.conj_neg);
         break;
       }
     }

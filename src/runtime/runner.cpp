@@ -2,8 +2,6 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
-#include <ATen/ops/_conj.h>
-#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -13,6 +11,8 @@
 
 #include "artifact/uses.h"
 #include "base/check.h"
+#include "interop/conj_neg.h"
+#include "interop/torch_types.h"
 #include "runtime/cuda/recording.h"
 #include "runtime/cuda/torch_cuda.h"
 #include "runtime/device_launch.h"
@@ -75,10 +75,7 @@ const at::Tensor& Runner::base(int buffer) const {
   return b.role == artifact::Role::Input ? in_.tensor(b.input) : ws_.tensors[buffer];
 }
 
-at::Tensor memory_of(const at::Tensor& t) {
-  at::Tensor memory = t.is_conj() ? at::_conj(t) : t;
-  return memory.is_neg() ? at::_neg_view(memory) : memory;
-}
+at::Tensor memory_of(const at::Tensor& t) { return with_bits(t, conj_neg_of(*t.unsafeGetTensorImpl())); }
 
 at::Tensor Runner::view(const ResolvedView& v) const {
   if (v.buffer < 0) return {};

@@ -5,7 +5,9 @@
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <algorithm>
 #include <string>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "interop/find_operator.h"
@@ -101,6 +103,29 @@ std::vector<at::Tensor> GraphInterpreter::run(const graph::Node& n) {
 void GraphInterpreter::run(const graph::Graph& graph, std::span<const at::Tensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) set(graph.inputs[i].value, inputs[i]);
   graph.for_each_node([&](const graph::Node* n) { run(*n); });
+}
+
+void GraphInterpreter::run(const graph::Graph& graph, std::span<const at::Tensor> inputs,
+                           std::span<const graph::Value* const> given, std::span<const graph::Value* const> wanted) {
+  const auto is_given = [&](const graph::Value* v) { return std::ranges::find(given, v) != given.end(); };
+  std::unordered_map<const graph::Value*, at::Tensor> kept;
+  for (const graph::Value* v : given) kept.emplace(v, get(v));
+  std::unordered_set<const graph::Node*> needed;
+  std::vector<const graph::Value*> open(wanted.begin(), wanted.end());
+  while (!open.empty()) {
+    const graph::Value* const v = open.back();
+    open.pop_back();
+    if (!v->producer || is_given(v) || !needed.insert(v->producer).second) continue;
+    v->producer->for_each_input([&](const graph::Value* read) { open.push_back(read); });
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!is_given(graph.inputs[i].value)) set(graph.inputs[i].value, inputs[i]);
+  graph.for_each_node([&](const graph::Node* n) {
+    if (!needed.contains(n)) return;
+    run(*n);
+    for (const graph::Value* v : n->results)
+      if (const auto it = kept.find(v); it != kept.end()) set(v, it->second);
+  });
 }
 
 }  // namespace vesta::trace

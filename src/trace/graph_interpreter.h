@@ -25,6 +25,9 @@ class GraphInterpreter {
 
   // Sets the graph's inputs and runs all of its nodes.
   void run(const graph::Graph& graph, std::span<const at::Tensor> inputs);
+  // The same for the nodes that these values need. Values in `given` are set already.
+  void run(const graph::Graph& graph, std::span<const at::Tensor> inputs, std::span<const graph::Value* const> given,
+           std::span<const graph::Value* const> wanted);
 
   int64_t number(Expr e) const;
   std::vector<int64_t> numbers(const std::vector<Expr>& list) const;

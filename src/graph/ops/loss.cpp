@@ -110,6 +110,39 @@ std::vector<Value*> mse_backward(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::mul.Tensor", {d, cast(b, node.input(0), t)})});
 }
 
+// log(1 + exp(-y x)): the computation is the eager one, and so are its infinities.
+void soft_margin_shape(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(is_float(x.dtype), "soft_margin_loss needs a floating point type");
+  VESTA_USER_CHECK(same_sizes(g, broadcast(g, x.sizes, args.tensor(1).sizes), x.sizes),
+                   "soft_margin_loss: the target is larger than the input");
+  results = {reduction_of(args) == kNone ? preserved(g, x) : contiguous_like(x, {})};
+}
+std::vector<Value*> soft_margin(Builder& b, const Node& node) {
+  const Pair p = operands(b, node);
+  Value* z = b("aten::exp", {b("aten::mul.Tensor", {b("aten::neg", {p.a}), p.c})});
+  return reduced(b, node, b("aten::log", {b("aten::add.Scalar", {z, Expr(1), Expr(1)})}));
+}
+void soft_margin_backward_shape(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(1);
+  const TensorType& y = args.tensor(2);
+  const TensorType* const both[] = {&y, &x};
+  TensorType z{.dtype = x.dtype, .sizes = x.sizes, .strides = iterator_strides(g, x.sizes, both), .device = x.device};
+  const TensorType* const factors[] = {&y, &z};
+  z.strides = iterator_strides(g, x.sizes, factors);
+  results = {z};
+}
+std::vector<Value*> soft_margin_backward(Builder& b, const Node& node) {
+  const DType t = opmath(node.results[0]->type.dtype);
+  Value* x = cast(b, node.input(1), t);
+  Value* y = cast(b, node.input(2), t);
+  Value* z = b("aten::exp", {b("aten::mul.Tensor", {b("aten::neg", {y}), x})});
+  Value* d = b("aten::neg", {b("aten::mul.Tensor", {y, z})});
+  if (reduction_of(node.named()) == kMean) d = b("aten::div.Scalar", {d, numel(x->type)});
+  d = b("aten::div.Tensor", {d, b("aten::add.Scalar", {z, Expr(1), Expr(1)})});
+  return finish(b, node, {b("aten::mul.Tensor", {d, cast(b, node.input(0), t)})});
+}
+
 // ---- nll_loss and cross_entropy ----
 
 void nll_forward(const NodeArgs& args, Guards& g, Results& results) {
@@ -282,6 +315,8 @@ constexpr OpRow kRows[] = {
     composite("aten::l1_loss", l1_shape, l1),
     composite("aten::smooth_l1_loss", smooth_l1_shape, smooth_l1),
     composite("aten::huber_loss", huber_shape, huber),
+    composite("aten::soft_margin_loss", soft_margin_shape, soft_margin),
+    composite("aten::soft_margin_loss_backward", soft_margin_backward_shape, soft_margin_backward),
     composite("aten::mse_loss_backward", pairwise_backward, mse_backward),
     composite("aten::nll_loss_forward", nll_forward, nll_form, kMayRaise),
     composite("aten::nll_loss_backward", nll_backward, nll_backward_form),

@@ -25,9 +25,10 @@ static graph::TensorType type_at(const Edge& e) {
   return type;
 }
 
-Crossings::Crossings(const std::vector<JointInput>& inputs, std::span<const HookedResult> hooked,
-                     const std::vector<Root>& leaves, const std::vector<Root>& roots, const Ends& ends)
-    : inputs_(inputs), ends_(ends) {
+Crossings::Crossings(const GraphHistory& history, const std::vector<JointInput>& inputs,
+                     std::span<const HookedResult> hooked, const std::vector<Root>& leaves,
+                     const std::vector<Root>& roots, const Ends& ends)
+    : history_(history), inputs_(inputs), ends_(ends) {
   for (const Root& leaf : leaves)
     crossings[static_cast<size_t>(enter(leaf.edge, add(leaf.edge, -1)))].output = leaf.number;
   if (hooked.empty()) return;
@@ -112,7 +113,7 @@ void Crossings::find_levels(const std::vector<NodePointer>& starts) {
 }
 
 int Crossings::add(const Edge& e, int place) {
-  crossings.push_back({.type = type_at(e), .place = place});
+  crossings.push_back({.type = type_at(e), .place = place, .value = history_.value_at(e)});
   return static_cast<int>(crossings.size()) - 1;
 }
 

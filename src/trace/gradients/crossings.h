@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/joint.h"
+#include "trace/gradients/graph_history.h"
 #include "trace/gradients/joint.h"
 #include "trace/gradients/node_walk.h"
 
@@ -29,7 +30,7 @@ struct Root {
 class Crossings {
  public:
   // `leaves`: results that are leaves of the program's own. `ends`: of all parts, where inputs and leaves are.
-  Crossings(const std::vector<JointInput>& inputs, std::span<const HookedResult> hooked,
+  Crossings(const GraphHistory& history, const std::vector<JointInput>& inputs, std::span<const HookedResult> hooked,
             const std::vector<Root>& leaves, const std::vector<Root>& roots, const Ends& ends);
 
   // How many hooks a gradient has passed at most when it comes here. A part runs nodes of one level.
@@ -63,6 +64,7 @@ class Crossings {
   int add_to_place(const Edge& e, int place, int next);
   void sort_places();
 
+  const GraphHistory& history_;
   const std::vector<JointInput>& inputs_;
   const Ends& ends_;
   std::map<Key, const HookedResult*> hooked_;

@@ -87,6 +87,7 @@ void Gradients::add_input(const at::Tensor& real, const at::Tensor& fake, bool i
     in.history = torch::autograd::Edge(std::move(node), n);
     torch::autograd::impl::set_gradient_edge(fake, in.history);
   }
+  history.note(fake);
 }
 
 void Gradients::refuse_hidden_state() const {
@@ -161,6 +162,13 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
 
 // ---- the end ------------------------------------------------------------------------------------------------------
 
+// Whether the node is a torch.autograd.Function's whose hooks autograd calls after the program.
+bool Gradients::calls_hooks(const torch::autograd::Node& node) const {
+  return std::ranges::any_of(hooked_, [&](const Hooked& h) {
+    return h.node.get() == &node && h.kind == HookKind::OnNode && h.state == Hooked::State::Repeated;
+  });
+}
+
 // Throws where the compiled program would not do what eager's autograd does. False: the graph's nodes have other
 // derivatives than a function of the program's own.
 bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
@@ -210,7 +218,7 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
     if ((in_python || has_name(*node, "7CppNode")) && !known_functions_.contains(number_of(*node))) {
       if (in_python && !functions_.contains(node.get()))
         VESTA_UNSUPPORTED("a custom autograd.Function ({})", node->name());
-      is_differentiable = false;
+      is_differentiable &= calls_hooks(*node);  // then no part of the pass has the node
     }
     if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get())) start(leaf->variable);
     for (const torch::autograd::Edge& edge : node->next_edges()) follow(edge.function);
@@ -218,7 +226,10 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
   return is_differentiable;
 }
 
-void Gradients::add_function(const std::vector<at::Tensor>& results, bool fills_zeros) {
+void Gradients::add_function(const std::vector<at::Tensor>& arguments, const std::vector<at::Tensor>& results,
+                             bool fills_zeros) {
+  for (const at::Tensor& t : arguments)
+    if (traced(t) && t.requires_grad()) history.note(t);
   std::vector<at::Tensor> own;
   for (const at::Tensor& t : results)
     if (t.requires_grad() && t.grad_fn() && has_name(*t.grad_fn(), "6PyNode") &&
@@ -394,10 +405,16 @@ graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
     refuse_views_by_functions(results);
     refuse_views_past_hooks(results);
   }
+  const std::vector<HookedResult> hooked = hooked_results(results);
+  for (const HookedResult& h : hooked) history.note(results[h.result].toTensor());
+  for (const c10::IValue& v : results)
+    if (v.isTensor() && traced(v.toTensor()) && v.toTensor().is_leaf() && v.toTensor().requires_grad())
+      history.note(v.toTensor());
   const bool is_whole = history.is_whole(results);
   try {
-    graph::Joint joint = trace::add_backward(recorder_, results, inputs_, released_, hooked_results(results));
-    joint.is_differentiable = is_whole && joint.crossings.empty();
+    graph::Joint joint = trace::add_backward(recorder_, results, inputs_, released_, hooked);
+    joint.is_differentiable =
+        is_whole && std::ranges::all_of(joint.crossings, [](const graph::Crossing& c) { return c.value; });
     return joint;
   } catch (const FormulaFailed& e) {
     auto after = std::ranges::upper_bound(recorded_, e.sequence_number, {}, &Recorded::first);

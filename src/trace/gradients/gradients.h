@@ -34,8 +34,8 @@ class Gradients {
   void call(const Operator& op, torch::jit::Stack& stack);
   // Notes one more input of the graph. A new fake tensor gets the real tensor's autograd state.
   void add_input(const at::Tensor& real, const at::Tensor& fake, bool is_new);
-  // Notes a call of a torch.autograd.Function, whose backward method it traces. `results`: of the call.
-  void add_function(const std::vector<at::Tensor>& results, bool fills_zeros);
+  // Notes a call of a torch.autograd.Function, whose backward method it traces.
+  void add_function(const std::vector<at::Tensor>& arguments, const std::vector<at::Tensor>& results, bool fills_zeros);
   // nullptr: the node is none of such a function.
   const TracedFunction* function_of(const torch::autograd::Node& node) const;
   // Records a backward pass that the program runs. Throws Unsupported, what eager throws, or what an event throws.
@@ -85,6 +85,7 @@ class Gradients {
   void refuse_written_views() const;
   bool check_history(const std::vector<c10::IValue>& results) const;
   [[noreturn]] void refuse_hook(const torch::autograd::Node* node) const;
+  bool calls_hooks(const torch::autograd::Node& node) const;
   bool may_have_hooks(const torch::autograd::Node& node) const;
   bool may_keep_gradient(const at::Tensor& result) const;
   std::vector<HookedResult> hooked_results(const std::vector<c10::IValue>& results) const;

@@ -255,7 +255,7 @@ graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, 
   std::erase_if(roots, [&](const Root& root) {
     return walk.ends().contains(root.edge.function.get()) || !walk.reaches_an_input(root);
   });
-  Crossings crossings(inputs, hooked, leaves, roots, walk.ends());
+  Crossings crossings(r.gradients->history, inputs, hooked, leaves, roots, walk.ends());
   // A call gives a result with hooks the history that its crossing has.
   std::erase_if(roots, [&](const Root& root) { return crossings.is_hooked(root.edge); });
   for (int level = crossings.deepest(); level >= 0; --level) {

@@ -39,7 +39,7 @@ TracedFunction::TracedFunction(Recorder& r, NodePointer node, const std::vector<
   const variable_list found = (*node_)(std::move(given));
   for (const at::Tensor& t : found) gradients_.push_back(t.defined() ? r.value_of(t) : nullptr);
   for (const graph::Node* n = last ? last->next : g.first(); n; n = n->next) {
-    if (!graph::is_pure(*n) && n->op != &graph::detach_op())
+    if (!graph::is_pure(*n) && n->op != &graph::detach_op() && n->op != &graph::alias_op())
       VESTA_UNSUPPORTED("the backward method of {} calls {}", node_->name(), n->op->name);
     recorded_.push_back(n);
   }

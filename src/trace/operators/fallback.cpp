@@ -307,6 +307,7 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
   if (!std::holds_alternative<graph::Value*>(args[source])) VESTA_UNSUPPORTED("a view of a number");
   Alias& alias = r.alias_of(viewed);
   args[source] = read_memory(r, alias);
+  if (r.gradients) args[source] = r.gradients->history.as_viewed(viewed, std::get<graph::Value*>(args[source]));
   // The view is one of the tensor as torch sees it.
   graph::TensorType type = result_types(r, op, args, boxed).at(0);
   const graph::TensorType viewed_type = r.type_of(viewed);

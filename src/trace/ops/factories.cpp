@@ -45,9 +45,9 @@ graph::Value* shrunk(Recorder& r, const Alias& alias, const graph::IntList& size
   const graph::TensorType& old = alias.storage->base->type;
   const Expr count = graph::product(sizes);
   const Expr had = graph::numel(old);
-  if (alias.storage.use_count() != 1 || !graph::is_contiguous(r.guards(), old) || !count.is_constant() ||
-      !had.is_constant() || count.constant() > had.constant())
-    return nullptr;
+  if (alias.storage.use_count() != 1 || !graph::is_contiguous(r.guards(), old)) return nullptr;
+  const bool known = count.is_constant() && had.is_constant();
+  if (known ? had.constant() < count.constant() : r.guards().less(had, count)) return nullptr;
   graph::Value* flat = r.emit("aten::view", {alias.storage->base, graph::IntList{had}});
   flat = r.emit("aten::slice.Tensor", {flat, Expr(0), Expr(0), count, Expr(1)});
   return r.emit("aten::clone", {r.emit("aten::view", {flat, sizes})});

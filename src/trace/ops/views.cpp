@@ -127,7 +127,9 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   };
   if (!graph::is_empty(r.guards(), sizes) && (less(offset, 0) || !less(last, elements)))
     VESTA_UNSUPPORTED("as_strided reaches beyond the tensor's own memory");
-  std::vector<graph::Arg> args{s.base, sizes, strides, offset};
+  if (r.gradients && a.view) r.gradients->history.forget_edges();
+  graph::Value* const whole = r.gradients && !a.view ? r.gradients->history.as_viewed(self, s.base) : s.base;
+  std::vector<graph::Arg> args{whole, sizes, strides, offset};
   type.sizes = std::move(sizes);
   type.strides = std::move(strides);
   graph::Node* node = r.add_node(*op.op, args, {type});

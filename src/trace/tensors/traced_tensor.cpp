@@ -42,7 +42,8 @@ void TracedTensorImpl::set_type(const graph::TensorType& type, Expr offset) {
   _set_neg(alias_->conj_neg.neg);
   set_custom_sizes_strides(alias_->storage->input >= 0 ? SizesStridesPolicy::CustomSizes : SizesStridesPolicy::Default);
   const size_t n = type.dim();
-  if (is_static(type) && offset.is_constant()) {
+  // torch lets a tensor that has had symbolic sizes have symbolic ones only, which may be constants.
+  if (is_static(type) && offset.is_constant() && !has_symbolic_sizes_strides_) {
     c10::SmallVector<int64_t, 8> sizes(n), strides(n);
     for (size_t i = 0; i < n; ++i) {
       sizes[i] = type.sizes[i].constant();

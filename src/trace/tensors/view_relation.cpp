@@ -1,9 +1,10 @@
 #include "trace/tensors/view_relation.h"
 
 #include <ATen/core/ivalue.h>
-#include <ATen/ops/_conj.h>
-#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/as_strided.h>
+
+#include "interop/conj_neg.h"
+#include "interop/torch_types.h"
 
 namespace vesta::trace {
 
@@ -17,10 +18,8 @@ void apply(const std::vector<ViewRelation>& relations, std::vector<c10::IValue>&
     const at::Tensor base = outputs[static_cast<size_t>(r.base)].toTensor();
     if (base.scalar_type() != t.scalar_type() || base.is_conj() || base.is_neg() || !t.is_alias_of(base)) continue;
     if (t.is_view() && t._base().is_same(base)) continue;
-    at::Tensor view = at::as_strided(base, t.sizes(), t.strides(), t.storage_offset());
-    if (t.is_conj()) view = at::_conj(view);
-    if (t.is_neg()) view = at::_neg_view(view);
-    outputs[r.output] = std::move(view);
+    const at::Tensor view = at::as_strided(base, t.sizes(), t.strides(), t.storage_offset());
+    outputs[r.output] = with_bits(view, conj_neg_of(*t.unsafeGetTensorImpl()));
   }
 }
 

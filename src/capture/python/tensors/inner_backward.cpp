@@ -253,20 +253,24 @@ PyObject* fake_arguments(PyObject* const* arguments, Py_ssize_t n) {
   });
 }
 
-bool trace_function(PyObject* result) {
+static std::vector<at::Tensor> tensors_of(PyObject* x) {
+  std::vector<at::Tensor> out;
+  if (THPVariable_Check(x)) out.push_back(THPVariable_Unpack(x));
+  for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
+    if (PyObject* item = PyTuple_GET_ITEM(x, i); THPVariable_Check(item)) out.push_back(THPVariable_Unpack(item));
+  return out;
+}
+
+bool trace_function(PyObject* arguments, PyObject* result) {
   const auto done = guarded([&]() -> std::optional<bool> {
-    std::vector<at::Tensor> tensors;
-    const bool one = THPVariable_Check(result);
-    for (Py_ssize_t i = 0; !one && PyTuple_Check(result) && i < PyTuple_GET_SIZE(result); ++i)
-      if (PyObject* x = PyTuple_GET_ITEM(result, i); THPVariable_Check(x)) tensors.push_back(THPVariable_Unpack(x));
-    if (one) tensors.push_back(THPVariable_Unpack(result));
+    const std::vector<at::Tensor> tensors = tensors_of(result);
     bool fills_zeros = true;
     for (const at::Tensor& t : tensors) {
       const Object node = Object::take(t.grad_fn() ? torch::autograd::functionToPyObject(t.grad_fn()) : nullptr);
       if (node && PyObject_TypeCheck(node.get(), &THPFunctionType))
         fills_zeros = reinterpret_cast<const THPFunction*>(node.get())->materialize_grads;
     }
-    trace::Recorder::current()->gradients->add_function(tensors, fills_zeros);
+    trace::Recorder::current()->gradients->add_function(tensors_of(arguments), tensors, fills_zeros);
     return true;
   });
   return done.has_value();

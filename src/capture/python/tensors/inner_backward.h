@@ -67,9 +67,9 @@ std::optional<Object> tangent_for(PyObject* result, PyObject* given);
 // Tensors as autograd's own code may see them in a trace with gradients: those of the program in the place of which
 // fake tensors stand. A new tuple; nullptr with an error set.
 PyObject* fake_arguments(PyObject* const* arguments, Py_ssize_t n);
-// Traces the backward method of a torch.autograd.Function. `result`: of a call, a tensor or a tuple. False with an
-// error set.
-bool trace_function(PyObject* result);
+// Traces the backward method of a torch.autograd.Function. `arguments`: of its call, a tuple. `result`: a tensor or a
+// tuple. False with an error set.
+bool trace_function(PyObject* arguments, PyObject* result);
 
 // What AccumulateGrad makes of a gradient that a leaf has and a new one: the sum, in the memory of the old one unless
 // the pass creates a graph. A new reference, nullptr with an error set.

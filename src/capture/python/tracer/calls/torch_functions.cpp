@@ -29,7 +29,7 @@ static PyObject* apply_with_backward(Trace& t, const Call& c) {
   if (!result) return nullptr;
   std::vector<Object> written;
   std::vector<Object>* const outer = std::exchange(t.log.targets, &written);
-  const bool traced = trace_function(result);
+  const bool traced = trace_function(args.get(), result);
   t.log.targets = outer;
   if (outer) outer->insert(outer->end(), written.begin(), written.end());
   const bool has_effects =

@@ -1,0 +1,121 @@
+"""What ends graphs in the steps of a training: the results are eager's, and each break says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map
+
+import vesta
+
+OPTIONS = {"only_if_faster": False}
+Step = Callable[[torch.Tensor], Any]
+
+
+def net() -> Any:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def switched_parameter() -> tuple[Any, Step]:
+    model = net()
+    weight = model[0].weight
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        weight.requires_grad_(False)
+        model(x).square().mean().backward()
+        weight.requires_grad_(True)
+        return weight.sum()
+
+    return model, step
+
+
+def switched_argument() -> tuple[Any, Step]:
+    model = net()
+
+    def step(x: torch.Tensor) -> Any:
+        x.requires_grad_(True)
+        (g,) = torch.autograd.grad(model(x).square().mean(), x)
+        x.requires_grad_(False)
+        return model(x + g.sign()).square().mean()
+
+    return model, step
+
+
+def assigned_data() -> tuple[Any, Step]:
+    model = net()
+    weight = model[0].weight
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        weight.data = weight.detach() * 0.9
+        return model(x).sum()
+
+    return model, step
+
+
+def scaled_gradients() -> tuple[Any, Step]:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=2)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
+
+    return model, step
+
+
+def fused(kind: str) -> Callable[[], tuple[Any, Step]]:
+    def make() -> tuple[Any, Step]:
+        model = net()
+        optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.01, fused=True)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return model, step
+
+    make.__name__ = f"fused_{kind}"
+    return make
+
+
+def outcome(model: Any, step: Step) -> Any:
+    told = []
+    for turn in range(4):
+        x = torch.randn(5, 8, generator=torch.Generator().manual_seed(turn))
+        result = step(x)
+        leaves = [(p, p.grad, p.requires_grad) for p in (x, *model.parameters())]
+        told.append(tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, (result, leaves)))
+    return told
+
+
+CASES = [
+    (switched_parameter, "requires_grad_", 2),
+    (switched_argument, "requires_grad_", 2),
+    (assigned_data, "sets an attribute of a tensor", 1),
+    (scaled_gradients, "aten::item needs the value of a tensor", 1),
+    *[(fused(kind), f"aten::_fused_{kind.lower()} returns", 1) for kind in ("Adam", "AdamW", "SGD", "Adagrad")],
+]
+
+
+@pytest.mark.parametrize(("make", "why", "count"), CASES, ids=[make.__name__ for make, _, _ in CASES])
+def test_is_eagers(make: Callable[[], tuple[Any, Step]], why: str, count: int) -> None:
+    expected = outcome(*make())
+    model, step = make()
+    compiled = vesta.compile(step, options=OPTIONS)
+    torch.testing.assert_close(outcome(model, compiled), expected)
+    breaks = vesta.explain(compiled).explanation.breaks
+    places = {(b.where.file, b.where.line) for b in breaks if why in b.reason}
+    assert len(places) == count
