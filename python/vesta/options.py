@@ -38,9 +38,10 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     or ``strict``, and those that use a GPU, are not measured. False: measure none.
 ``packed_weights`` (bool, int or None; None)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another
-    order, or put side by side. True: no bound. False: make none. None: like True on a CPU, and like False on a GPU,
-    where a model then takes no more memory than eager. On a GPU, copies make convolutions faster whose weights are not
-    in channels-last order, and several small products of one input.
+    order, or put side by side. True: no bound. False: make none. None: like True on a CPU, but for weights of products,
+    of which at most 512 MiB are packed, and like False on a GPU, where a model then takes no more memory than eager. On
+    a CPU, a packed weight makes a product of 64 rows 15 % faster, and of 128 rows 7 %. On a GPU, copies make
+    convolutions faster whose weights are not in channels-last order, and several small products of one input.
 ``numerics`` ("fast" or "eager"; "fast")
     "eager" rounds half-precision values wherever eager does.
 ``variant_limit`` (int; 16)
