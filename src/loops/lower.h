@@ -51,8 +51,8 @@ std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::stri
 struct ProductOperands {
   const graph::Value *rows = nullptr, *columns = nullptr, *bias = nullptr;
   bool columns_last = false;  // `columns` has the dimensions (k, n)
-  bool in_panels = false;     // `columns` has the dimensions (panel, k, element n of the panel)
   const graph::Value *row_scale = nullptr, *column_scale = nullptr;
+  bool in_panels = false;  // `columns` has the dimensions (panel, k, element n of the panel)
 };
 // What is applied to the sums: those of the scales and the bias that there are.
 std::vector<const graph::Value*> applied_to_sums(const ProductOperands& operands);

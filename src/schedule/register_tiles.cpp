@@ -20,7 +20,8 @@ namespace {
 
 constexpr int64_t kMostSlice = 512;  // products that are added up one after another
 constexpr int64_t kLeastInner = 16, kLeastRows = 4, kLeastColumns = 16;
-constexpr int64_t kMostRowBlock = 256, kMostBlock = 1024;
+constexpr int64_t kMostRowBlock = 256, kMostBlock = 960;  // of a work item; a multiple of most tiles' columns
+constexpr int64_t kTriedParts = 64;                       // ways to divide the columns
 
 // Nanoseconds, for one core of a current server or desktop.
 constexpr double kMultiplyNs = 0.3;                       // one vector of products
@@ -71,9 +72,9 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
     for (int64_t row_block = f.rows;;
          row_block = std::min(round_up(row_block * 2, f.rows), kMostRowBlock / f.rows * f.rows)) {
       const int64_t rows = std::min(row_block, s.rows);
-      for (int64_t parts = 1; parts <= 64; ++parts) {
+      const int64_t least_parts = (s.columns + kMostBlock - 1) / kMostBlock;
+      for (int64_t parts = least_parts; parts < least_parts + kTriedParts; ++parts) {
         const int64_t block = round_up((s.columns + parts - 1) / parts, columns);
-        if (block > kMostBlock) continue;
         const double items = static_cast<double>(s.products) *
                              std::ceil(static_cast<double>(s.rows) / static_cast<double>(row_block)) *
                              std::ceil(static_cast<double>(s.columns) / static_cast<double>(block));

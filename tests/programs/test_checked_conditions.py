@@ -77,7 +77,7 @@ def test_distributions_in_a_training_step(name: str, inside: bool) -> None:
 
 def test_a_check_that_fails_raises_eagers_error() -> None:
     def program(scale: torch.Tensor) -> torch.Tensor:
-        d = D.Normal(torch.zeros(3), scale)
+        d = D.Normal(torch.zeros(3), scale, validate_args=True)
         return d.log_prob(d.sample())
 
     compiled = vesta.compile(program, options=OPTIONS, fullgraph=True)

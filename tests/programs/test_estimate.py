@@ -111,7 +111,8 @@ def test_every_part_of_the_memory() -> None:
     report = vesta.explain(vesta.compile(model))
     with torch.no_grad():
         (graph,) = report(x).graphs
-    assert (e.kernels, e.calls) == (len(graph.compiled.kernels), graph.compiled.ops_extern)
+    calls = sum(not s.is_kernel for s in graph.steps)  # without the copies of weights that are packed once
+    assert (e.kernels, e.calls) == (len(graph.compiled.kernels), calls)
     assert e.arena_bytes == graph.compiled.arena_bytes
     assert e.flops == 3 * 2 * (2 * 32 * 64 * 256)
 

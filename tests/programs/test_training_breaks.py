@@ -118,4 +118,4 @@ def test_is_eagers(make: Callable[[], tuple[Any, Step]], why: str, count: int) -
     torch.testing.assert_close(outcome(model, compiled), expected)
     breaks = vesta.explain(compiled).explanation.breaks
     places = {(b.where.file, b.where.line) for b in breaks if why in b.reason}
-    assert len(places) == count
+    assert len(places) == count, [b.reason for b in breaks]

@@ -17,7 +17,7 @@ using loops::RegisterTile;
 
 namespace {
 
-constexpr int64_t kPiece = 128;
+constexpr int64_t kPiece = 128;                          // products that a register adds up one after another
 constexpr int64_t kTilesTogether = 4, kPrefetched = 12;  // tiles that are packed at once, inner elements ahead
 constexpr int64_t kLineFloats = 16;
 constexpr int64_t kFewRows = 2;  // of a tile where a whole one has too many

@@ -1,0 +1,124 @@
+// Plans of matrix products whose sums a CPU keeps in registers (schedule/register_tiles.h).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "graph/graph.h"
+#include "schedule/plan.h"
+#include "schedule/register_tiles.h"
+
+namespace vesta::schedule {
+namespace {
+
+Target target_of(int64_t vector_bytes, int threads) {
+  Target t;
+  t.vector_bytes = vector_bytes;
+  t.avx512 = vector_bytes == 64;
+  t.fma = true;
+  t.threads = threads;
+  return t;
+}
+
+Plan plan_of(const std::string& text, const Target& target) {
+  const auto g = graph::parse(text);
+  graph::verify(*g);
+  Options options;
+  options.target = target;
+  return make_plan(*g, options);
+}
+
+std::string linear(int64_t rows, int64_t columns, int64_t inner) {
+  return fmt::format(R"(
+input %0 : f32[{0}, {2}] = argument "x"
+input %1 : f32[{1}, {2}] = parameter "w"
+%2 : f32[{0}, {1}] = aten::linear(%0, %1, none)
+output %2
+)",
+                     rows, columns, inner);
+}
+
+const KernelStep* only_kernel(const Plan& plan) {
+  return plan.steps.size() == 1 ? std::get_if<KernelStep>(&plan.steps[0]) : nullptr;
+}
+
+TEST(Registers, EveryCoreHasWork) {
+  for (const int threads : {1, 2, 4, 16, 64})
+    for (const int64_t vector_bytes : {32, 64})
+      for (const auto& [rows, columns, inner] : std::vector<std::array<int64_t, 3>>{
+               {128, 768, 768}, {1024, 3072, 768}, {16, 768, 3072}, {768, 64, 128}, {8, 128256, 64}}) {
+        const Plan plan = plan_of(linear(rows, columns, inner), target_of(vector_bytes, threads));
+        const KernelStep* const k = only_kernel(plan);
+        ASSERT_TRUE(k) << rows << " x " << columns;
+        ASSERT_GT(k->kernel->registers.rows, 0);
+        EXPECT_EQ(k->flops, 2 * rows * columns * inner);
+        // No thread has much more to do than the others.
+        const int64_t items = k->items.constant(), waves = (items + threads - 1) / threads;
+        EXPECT_GE(static_cast<double>(items) / static_cast<double>(waves * threads), rows * columns < 50000 ? 0.4 : 0.7)
+            << rows << " x " << columns << ", " << items << " items for " << threads;
+      }
+}
+
+TEST(Registers, SlicesDependOnTheInnerSizeAlone) {
+  for (const int threads : {1, 16})
+    for (const int64_t rows : {8, 500}) {
+      const Plan plan = plan_of(linear(rows, 96, 1100), target_of(64, threads));
+      ASSERT_TRUE(only_kernel(plan));
+      EXPECT_EQ(only_kernel(plan)->kernel->registers.slice, 368);
+    }
+}
+
+TEST(Registers, WhatACpuDoesNotCompute) {
+  const auto is_call = [](const std::string& text, const Target& target) {
+    const Plan plan = plan_of(text, target);
+    return plan.steps.size() == 1 && std::holds_alternative<ExternStep>(plan.steps[0]);
+  };
+  EXPECT_FALSE(is_call(linear(64, 64, 64), target_of(64, 2)));
+  EXPECT_TRUE(is_call(linear(64, 64, 64), target_of(16, 2)));
+  Target no_fma = target_of(32, 2);
+  no_fma.fma = false;
+  EXPECT_TRUE(is_call(linear(64, 64, 64), no_fma));
+  EXPECT_TRUE(is_call(linear(2, 64, 64), target_of(64, 2)));
+  EXPECT_TRUE(is_call(linear(64, 8, 64), target_of(64, 2)));
+  EXPECT_TRUE(is_call(linear(64, 64, 8), target_of(64, 2)));
+}
+
+// A bias and an activation are in the product's kernel; a reduction of its rows is a kernel of its own.
+TEST(Registers, WithWhatFollows) {
+  const Target target = target_of(64, 2);
+  const Plan active = plan_of(R"(
+input %0 : f32[2, 10, 64] = argument "x"
+input %1 : f32[96, 64] = parameter "w"
+input %2 : f32[96] = parameter "b"
+%3 : f32[2, 10, 96] = aten::linear(%0, %1, %2)
+%4 : f32[2, 10, 96] = aten::relu(%3)
+output %4
+)",
+                              target);
+  ASSERT_TRUE(only_kernel(active));
+  EXPECT_GT(only_kernel(active)->kernel->registers.rows, 0);
+  const Plan soft = plan_of(R"(
+input %0 : f32[40, 64] = argument "x"
+input %1 : f32[96, 64] = parameter "w"
+%2 : f32[40, 96] = aten::linear(%0, %1, none)
+%3 : f32[40] = aten::amax(%2, [1])
+output %2
+output %3
+)",
+                            target);
+  ASSERT_EQ(soft.steps.size(), 2u);
+  ASSERT_TRUE(std::holds_alternative<KernelStep>(soft.steps[0]));
+  EXPECT_GT(std::get<KernelStep>(soft.steps[0]).kernel->registers.rows, 0);
+}
+
+TEST(Registers, Panels) {
+  const Target wide = target_of(64, 2), narrow = target_of(32, 2);
+  EXPECT_EQ(panel_of(768, wide), 48);
+  EXPECT_EQ(panel_of(512, wide), 64);
+  EXPECT_EQ(panel_of(40, wide), 0);
+  EXPECT_EQ(panel_of(768, narrow), 16);
+  EXPECT_EQ(panel_of(24, narrow), 24);
+}
+
+}  // namespace
+}  // namespace vesta::schedule
