@@ -19,7 +19,7 @@ struct VESTA_API Options {
   // Throw Unsupported and InternalError instead of running eager.
   bool strict = false;
   // Upper bound in bytes for copies of weights (packed, folded, in another order, side by side), for each graph. -1: on
-  // a CPU no bound; on a GPU no copies.
+  // a CPU no bound, but 512 MiB for weights of products; on a GPU no copies.
   int64_t packed_weights = -1;
   // "fast" keeps fp32 between fused half-precision operators; "eager" rounds wherever eager rounds.
   std::string numerics = "fast";
