@@ -67,8 +67,8 @@ std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span
 }
 
 std::optional<RegisterSum> register_sum(const Kernel& k) {
-  const auto inner = std::count_if(k.ranges.begin(), k.ranges.end(),
-                                   [](const Range& r) { return r.kind == RangeKind::Inner; });
+  const auto inner =
+      std::count_if(k.ranges.begin(), k.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
   const auto is_loop = [](const Stage& s) { return s.loop; };
   const auto loop = std::find_if(k.stages.begin(), k.stages.end(), is_loop);
   if (inner != 1 || k.vector < 1 || column_range(k).kind != RangeKind::Parallel || loop == k.stages.end() ||

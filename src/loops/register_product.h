@@ -24,8 +24,8 @@ std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span
                                         Expr column);
 std::optional<RegisterSum> register_sum(const Kernel& k);
 
-// Whether a value is an F32 element that is loaded and not masked, and whose neighbour for the next value of `var` is its
-// neighbour in memory.
+// Whether a value is an F32 element that is loaded and not masked, and whose neighbour for the next value of `var` is
+// its neighbour in memory.
 bool reads_along(const Instr& i, Expr var);
 // Whether tiles can read an operand without a copy: the rows' elements with any distance between two rows, neighbours
 // along the inner range; the columns' as whole vectors.

@@ -7,8 +7,8 @@
 namespace vesta::schedule {
 
 struct CpuSchedule : Staging {
-  int64_t vector_bytes = 16;  // decides lanes and tiles, once there are instructions (vectors.h)
-  bool stream = false;        // buffers that are only written bypass the caches, where their alignment allows
+  int64_t vector_bytes = 16;      // decides lanes and tiles, once there are instructions (vectors.h)
+  bool stream = false;            // buffers that are only written bypass the caches, where their alignment allows
   loops::RegisterTile registers;  // of a matrix product
   // These follow from the choices above.
   Expr items;         // over the graph's symbols

@@ -55,8 +55,9 @@ struct Tiling {
 
 // The time of a work item that has so many rows and columns.
 double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int64_t lanes) {
-  const auto tiles =
-      static_cast<double>(round_up(rows, f.rows) / f.rows * round_up(columns, f.vectors * lanes) / (f.vectors * lanes));
+  const int64_t tile_columns = f.vectors * lanes;
+  const int64_t down = round_up(rows, f.rows) / f.rows, across = round_up(columns, tile_columns) / tile_columns;
+  const auto tiles = static_cast<double>(down * across);
   const auto inner = static_cast<double>(s.inner);
   const double multiply = tiles * static_cast<double>(f.rows * f.vectors) * inner * kMultiplyNs / f.speed;
   const double pack = inner * (static_cast<double>(columns) * kPackColumnNs + static_cast<double>(rows) * kPackRowNs);

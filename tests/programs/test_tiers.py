@@ -55,11 +55,11 @@ def run_until_decided(compiled: Callable[..., Any], *args: Any) -> vesta.explain
 def test_calls_run_in_tier_1_until_the_code_is_there() -> None:
     compiled = vesta.compile(many_small, options=BACKGROUND)
     x = torch.randn(4, 4)
+    early = _C.stats().early_hits  # the first call may already run in tier 1
     compiled(x)
     assert graph_of(compiled).pending
     assert vesta.wait(compiled, timeout=60, tier=1)
     assert graph_of(compiled).pending  # the code takes longer
-    early = _C.stats().early_hits
     graph = run_until_decided(compiled, x)
     assert graph.pending
     assert graph.early_hits >= 3

@@ -34,12 +34,15 @@ bool calls(const vesta::FunctionReport& report, const std::string& op) {
   return false;
 }
 
-TEST(CaptureModules, LinearUsesTheLibrary) {
+TEST(CaptureModules, LinearIsAKernelOrUsesTheLibrary) {
   // Large enough for the library to pay.
   for (const bool bias : {true, false}) {
     torch::nn::Linear linear(torch::nn::LinearOptions(256, 512).bias(bias));
-    EXPECT_TRUE(calls(expect_eager(linear, torch::randn({64, 256})), "_linear_pointwise")) << bias;
-    EXPECT_TRUE(calls(expect_eager(linear, torch::randn({4, 16, 256})), "_linear_pointwise")) << bias;
+    EXPECT_FALSE(calls(expect_eager(linear, torch::randn({64, 256})), "linear")) << bias;
+    EXPECT_FALSE(calls(expect_eager(linear, torch::randn({4, 16, 256})), "linear")) << bias;
+    // Two rows are too few for a kernel, and a weight of so many elements is worth the library's call.
+    torch::nn::Linear large(torch::nn::LinearOptions(1024, 2048).bias(bias));
+    EXPECT_TRUE(calls(expect_eager(large, torch::randn({2, 1024})), "_linear_pointwise")) << bias;
   }
 }
 

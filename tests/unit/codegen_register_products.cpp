@@ -52,7 +52,9 @@ stage
   const auto n = [](int64_t v) { return std::to_string(v); };
   return loops::parse_kernel(text(
       pattern, {{"SIZE", symbolic ? "size s0\n" : ""},
-                {"ROW", f.rows_along_inner ? "r0 + K*p0" : symbolic ? "p0 + s0*r0" : "p0 + M*r0"},
+                {"ROW", f.rows_along_inner ? "r0 + K*p0"
+                        : symbolic         ? "p0 + s0*r0"
+                                           : "p0 + M*r0"},
                 {"COLUMN", f.columns_along_inner ? "r0 + K*p1" : "p1 + N*r0"},
                 {"PACKS", std::string(f.packs_rows ? " packs rows" : "") + (f.packs_columns ? " packs columns" : "")},
                 {"LANES", n(lanes)},
@@ -79,8 +81,8 @@ void expect_product(const Case& c, const Form& f, bool symbolic = false) {
               sizes, 8, error);
 }
 
-constexpr Form kForms[] = {{true, true, false, true},  {true, true, true, true},   {true, false, false, true},
-                           {true, false, true, true},  {false, false, true, true}, {false, true, true, true}};
+constexpr Form kForms[] = {{true, true, false, true}, {true, true, true, true},   {true, false, false, true},
+                           {true, false, true, true}, {false, false, true, true}, {false, true, true, true}};
 
 TEST(RegisterProducts, EveryFormOfOperands) {
   for (const Form& f : kForms) {
@@ -145,11 +147,10 @@ stage
   store bf16 b3[p2 + N*p1 + 7*N*p0] %10
 )";
   for (const int64_t columns : {lanes, lanes + 3, int64_t{5}}) {
-    const auto k = loops::parse_kernel(
-        text(pattern, {{"19*N", std::to_string(19 * columns)},
-                       {"7*N", std::to_string(7 * columns)},
-                       {"LANES", std::to_string(lanes)},
-                       {"N", std::to_string(columns)}}));
+    const auto k = loops::parse_kernel(text(pattern, {{"19*N", std::to_string(19 * columns)},
+                                                      {"7*N", std::to_string(7 * columns)},
+                                                      {"LANES", std::to_string(lanes)},
+                                                      {"N", std::to_string(columns)}}));
     expect_same(*k,
                 {random_array(DType::BF16, 3 * 7 * 19, 1), random_array(DType::F32, 7, 2),
                  random_array(DType::F16, 3 * 19 * columns, 3), random_array(DType::BF16, 3 * 7 * columns, 4)},

@@ -196,7 +196,7 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
         b_.SetInsertPoint(scopes_.back().end);
         Value* const at =
             b_.CreateAdd(b_.CreateMul(b_.CreateSub(k, begin), b_.getInt64(static_cast<uint64_t>(t.columns))),
-                         b_.getInt64(static_cast<uint64_t>(u * lanes_)));
+                         b_.getInt64(static_cast<uint64_t>(int64_t{u} * lanes_)));
         b_.CreateAlignedStore(v, b_.CreateGEP(b_.getFloatTy(), to, at), kFloat);
       }
     });

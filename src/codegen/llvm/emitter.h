@@ -196,7 +196,7 @@ class Emitter {
   // A product in registers, in the current work item.
   struct ProductItem {
     loops::RegisterSum sum;
-    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;            // in scratch
+    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;             // in scratch
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
     bool one_slice = false;
   } product_;

@@ -20,8 +20,8 @@ struct Loop {
 };
 
 // Levels are even: 0 is the function, 2 a work item, 4 a group of columns (Columns only), then one for each inner loop.
-// A product in registers (RegisterTile) has rows at level 4 and columns at level 6. Odd levels are loops that only split
-// another loop; nothing is hoisted to them.
+// A product in registers (RegisterTile) has rows at level 4 and columns at level 6. Odd levels are loops that only
+// split another loop; nothing is hoisted to them.
 struct Shape {
   loops::Kernel kernel;  // indices of a column program are rewritten to block_index * block + lane
   LoopKind kind = LoopKind::Scalar;
