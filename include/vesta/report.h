@@ -30,7 +30,7 @@ struct KernelInfo {
   std::vector<std::string> ops;
   int64_t bytes = 0;  // estimate of the bytes moved
   double estimated_us = 0;
-  int64_t flops = 0;  // of its matrix products
+  int64_t flops = 0;  // floating-point operations of its matrix products
 };
 
 // The name and the fields under which the cache keeps a compile's result: everything that the result depends on.

@@ -195,9 +195,9 @@ struct ProductTile {
 };
 inline constexpr int64_t kProductSliceBytes = 128;
 
-// The tiles of a matrix product whose sums a CPU keeps in registers (register_product.h). A work item is `row_block`
-// rows by Kernel::block columns of the result; a tile is `rows` by `columns` of these. `slice` inner elements are added
-// up in registers before they are added to the sums of earlier slices.
+// The tiles of a matrix product whose sums a CPU keeps in registers (register_product.h). A work item computes
+// `row_block` rows by Kernel::block columns of the result, a tile `rows` by `columns` of these. A slice of `slice`
+// inner elements is packed and multiplied for all tiles of a work item before the next one.
 struct RegisterTile {
   int64_t rows = 0;  // 0: no product
   int64_t columns = 0;

@@ -32,8 +32,11 @@ const Range& column_range(const Kernel& k) { return k.ranges[static_cast<size_t>
 
 }  // namespace
 
-bool reads_along(const Instr& i, Expr var) {
-  if (i.kind != InstrKind::Load || i.dtype != DType::F32 || i.in[0] != kNoRef) return false;
+bool reads_along(const Kernel& k, Ref r, Expr var) {
+  const Instr& i = k.instrs[r];
+  if (i.kind != InstrKind::Load || i.dtype != DType::F32 || i.in[0] != kNoRef ||
+      k.buffers[static_cast<size_t>(i.buffer)].written)
+    return false;
   const auto along = coefficient_of(i.index, var);
   return along && along->is_constant(1);
 }
@@ -78,15 +81,12 @@ std::optional<RegisterSum> register_sum(const Kernel& k) {
 }
 
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum) {
-  const Instr& i = k.instrs[sum.row];
-  return reads_along(i, k.ranges.back().var) && !k.buffers[static_cast<size_t>(i.buffer)].written &&
-         coefficient_of(i.index, row_range(k).var);
+  return reads_along(k, sum.row, k.ranges.back().var) && coefficient_of(k.instrs[sum.row].index, row_range(k).var);
 }
 
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum) {
-  const Instr& i = k.instrs[sum.column];
-  return reads_along(i, column_range(k).var) && !k.buffers[static_cast<size_t>(i.buffer)].written &&
-         coefficient_of(i.index, k.ranges.back().var) &&
+  return reads_along(k, sum.column, column_range(k).var) &&
+         coefficient_of(k.instrs[sum.column].index, k.ranges.back().var) &&
          provably_divisible(column_range(k).extent, k.registers.columns);
 }
 

@@ -24,21 +24,21 @@ std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span
                                         Expr column);
 std::optional<RegisterSum> register_sum(const Kernel& k);
 
-// Whether a value is an F32 element that is loaded and not masked, and whose neighbour for the next value of `var` is
-// its neighbour in memory.
-bool reads_along(const Instr& i, Expr var);
-// Whether tiles can read an operand without a copy: the rows' elements with any distance between two rows, neighbours
-// along the inner range; the columns' as whole vectors.
+// Whether r loads an F32 element, without a mask, of a buffer that the kernel does not write, and the element for the
+// next value of `var` is the next one in memory.
+bool reads_along(const Kernel& k, Ref r, Expr var);
+// Whether tiles can read an operand where it is. The inner elements of each row must be neighbours in memory; so must
+// the columns, and they must fill whole tiles.
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum);
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
 
-// Where the parts of a thread's scratch begin, in bytes.
+// A thread's scratch: the byte at which each part begins, and its size.
 struct RegisterScratch {
   // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][inner][row].
-  Expr rows = 0;
-  Expr columns = 0;  // the packed columns of a tile and a slice: [inner][column]
-  Expr sums = 0;     // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
-  Expr end = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;  // the packed columns of a tile and a slice: [inner][column]
+  int64_t sums = 0;     // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
+  int64_t bytes = 0;
 };
 RegisterScratch register_scratch(const Kernel& k);
 // Floats from one packed row to the next. It is no power of two, because rows would then share a set of the cache.

@@ -262,15 +262,17 @@ class Compile {
  private:
   void run_passes(bool inference) {
     graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
-    context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
-      return target_.device == DeviceType::CPU ? schedule::computes_in_registers(rows, columns, inner, target_)
-                                               : schedule::computes_product(rows, columns, inner, target_);
-    };
-    // On a CPU, kernels that round as eager does compute no product.
-    if (target_.device == DeviceType::CPU && (!codegen::available(target_) || options_.numerics == "eager"))
-      context.computes_product = {};
-    if (target_.device == DeviceType::CPU && context.computes_product)
+    if (target_.device == DeviceType::CUDA) {
+      context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
+        return schedule::computes_product(rows, columns, inner, target_);
+      };
+    } else if (codegen::available(target_) && options_.numerics != "eager") {
+      // On a CPU, kernels that round as eager does compute no product.
+      context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
+        return schedule::computes_in_registers(rows, columns, inner, target_);
+      };
       context.panel_of = [&](int64_t columns) { return schedule::panel_of(columns, target_); };
+    }
     const StageClock all("passes");
     fault::reached("passes");
     Stopwatch watch;

@@ -36,7 +36,7 @@ class BackwardNode final : public torch::autograd::Node {
   // crossings that the part takes. `outputs`: of the forward half.
   void connect_results(const CallInputs& in, std::span<const c10::IValue> outputs,
                        std::vector<torch::autograd::Edge>& crossings);
-  // Takes the edges of the hooks on tensors of the part, once all are made.
+  // Notes where the tensors that the part takes have hooks. All parts must have their edges by then.
   void note_hooks(std::span<const torch::autograd::Edge> crossings);
   // Saves what the backward half needs, once all outputs are there.
   void save(const CallInputs& in, std::span<const c10::IValue> outputs);

@@ -6,6 +6,7 @@
 #include "loops/levels.h"
 #include "loops/lower.h"
 #include "loops/register_product.h"
+#include "schedule/fusion.h"
 
 namespace vesta::schedule {
 
@@ -18,7 +19,7 @@ using loops::RegisterTile;
 
 namespace {
 
-constexpr int64_t kMostSlice = 512;  // products that are added up one after another
+constexpr int64_t kMostSlice = 512;  // inner elements that are packed at once
 constexpr int64_t kLeastInner = 16, kLeastRows = 4, kLeastColumns = 16;
 constexpr int64_t kMostRowBlock = 256, kMostBlock = 960;  // of a work item; a multiple of most tiles' columns
 constexpr int64_t kTriedParts = 64;                       // ways to divide the columns
@@ -28,7 +29,8 @@ constexpr double kMultiplyNs = 0.3;                       // one vector of produ
 constexpr double kPackRowNs = 0.7, kPackColumnNs = 0.15;  // of an element
 constexpr double kTileNs = 15, kItemNs = 30;
 
-// Tiles as rows and vectors of columns. The sums, one vector of columns and one row's element fill the registers.
+// The rows of a tile, and its columns in vectors. The registers hold a tile's sums, one inner element of its columns,
+// and that of one row.
 struct Form {
   int64_t rows, vectors;
   double speed;  // of multiplications
@@ -70,8 +72,7 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
   std::optional<Tiling> best;
   for (const Form& f : forms(target)) {
     const int64_t columns = f.vectors * lanes;
-    for (int64_t row_block = f.rows;;
-         row_block = std::min(round_up(row_block * 2, f.rows), kMostRowBlock / f.rows * f.rows)) {
+    for (int64_t row_block = f.rows; row_block <= kMostRowBlock; row_block *= 2) {
       const int64_t rows = std::min(row_block, s.rows);
       const int64_t least_parts = (s.columns + kMostBlock - 1) / kMostBlock;
       for (int64_t parts = least_parts; parts < least_parts + kTriedParts; ++parts) {
@@ -86,7 +87,7 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
         }
         if (block == columns) break;
       }
-      if (row_block >= s.rows || row_block * 2 > kMostRowBlock) break;
+      if (row_block >= s.rows) break;
     }
   }
   if (best) {
@@ -120,8 +121,7 @@ bool is_register_product(const graph::Node& node, const Target& target) {
   if (operands->rows->type.dtype != DType::F32 || operands->columns->type.dtype != DType::F32 ||
       node.results[0]->type.dtype != DType::F32)
     return false;
-  int64_t rows = 1;
-  for (size_t d = 0; d + 2 < sizes.size(); ++d) rows *= hint(sizes[d]);
+  const int64_t rows = hint_numel(std::span(sizes).first(sizes.size() - 2));
   return computes_in_registers(rows, columns.constant(), inner.constant(), target);
 }
 

@@ -1,5 +1,5 @@
-"""Training in autocast: compiled steps and eager ones round sums and intermediate values to bfloat16 at different
-places. Compiled ones are as near to what float64 gives."""
+"""Training in autocast: a compiled step and an eager one round to bfloat16 at different places. The compiled one is as
+close to the result in float64."""
 
 from __future__ import annotations
 

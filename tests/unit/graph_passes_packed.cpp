@@ -60,6 +60,29 @@ TEST(PackColumns, TheBudgetBoundsCopies) {
   EXPECT_NE(packed(kTwoProducts, options), "");
 }
 
+// 768 MiB in two weights: without the option, one of them is packed.
+TEST(PackColumns, WithoutTheOptionCopiesHaveABoundToo) {
+  const std::string large = R"(
+input %0 : f32[8, 4096] = argument "x"
+input %1 : f32[24576, 4096] = parameter "v"
+input %2 : f32[24576, 4096] = parameter "w"
+%3 : f32[8, 24576] = aten::linear(%0, %1, none)
+%4 : f32[8, 24576] = aten::linear(%0, %2, none)
+output %3
+output %4
+)";
+  const auto packed_ones = [&](const Options& options) {
+    const std::string after = packed(large, options);
+    int64_t n = 0;
+    for (size_t at = 0; (at = after.find("aten::clone", at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  EXPECT_EQ(packed_ones({}), 1);
+  Options options;
+  options.packed_weights = int64_t{1} << 30;
+  EXPECT_EQ(packed_ones(options), 2);
+}
+
 TEST(PackColumns, OfConstantWeightsAlone) {
   EXPECT_EQ(packed(kTwoProducts, {}, /*inference=*/false), "");
   const auto of = [](const char* x, const char* w, const char* y) {

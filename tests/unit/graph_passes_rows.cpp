@@ -6,30 +6,39 @@ namespace {
 
 using namespace testing_text;
 
+const ComputesProduct kKernels = [](int64_t, int64_t, int64_t) { return true; };
+
+// The text with this device in the place of "@D".
+std::string on(const char* device, std::string text) {
+  for (size_t at; (at = text.find("@D")) != std::string::npos;) text.replace(at, 2, device);
+  return text;
+}
+
 TEST(RowProducts, AreSumsOfProducts) {
-  expect_pass(write_row_products, R"(
-input %0 : bf16[1, 1, 64]@cuda:0 = argument "x"
-input %1 : bf16[32, 64]@cuda:0 = parameter "w"
-input %2 : bf16[32]@cuda:0 = parameter "b"
-%3 : bf16[1, 1, 32]@cuda:0 = aten::linear(%0, %1, %2)
+  for (const auto& [device, name] : {std::pair(DeviceType::CPU, ""), std::pair(DeviceType::CUDA, "@cuda:0")})
+    expect_pass(write_row_products, on(name, R"(
+input %0 : bf16[1, 1, 64]@D = argument "x"
+input %1 : bf16[32, 64]@D = parameter "w"
+input %2 : bf16[32]@D = parameter "b"
+%3 : bf16[1, 1, 32]@D = aten::linear(%0, %1, %2)
 output %3
-)",
-              R"(
-input %0 : bf16[1, 1, 64]@cuda:0 = argument "x"
-input %1 : bf16[32, 64]@cuda:0 = parameter "w"
-input %2 : bf16[32]@cuda:0 = parameter "b"
-%3 : bf16[64]@cuda:0 = aten::view(%0, [64])
-%4 : f32[64]@cuda:0 = aten::_to_copy(%3, dtype=dtype.f32)
-%5 : f32[32, 64]@cuda:0 = aten::_to_copy(%1, dtype=dtype.f32)
-%6 : f32[32, 64]@cuda:0 = aten::mul.Tensor(%5, %4)
-%7 : f32[32, 1]@cuda:0 = aten::sum.dim_IntList(%6, [1], true, dtype=dtype.f32)
-%8 : f32[1, 1, 32]@cuda:0 = aten::view(%7, [1, 1, 32])
-%9 : f32[32]@cuda:0 = aten::_to_copy(%2, dtype=dtype.f32)
-%10 : f32[1, 1, 32]@cuda:0 = aten::add.Tensor(%8, %9)
-%11 : bf16[1, 1, 32]@cuda:0 = aten::_to_copy(%10, dtype=dtype.bf16)
+)"),
+                on(name, R"(
+input %0 : bf16[1, 1, 64]@D = argument "x"
+input %1 : bf16[32, 64]@D = parameter "w"
+input %2 : bf16[32]@D = parameter "b"
+%3 : bf16[64]@D = aten::view(%0, [64])
+%4 : f32[64]@D = aten::_to_copy(%3, dtype=dtype.f32)
+%5 : f32[32, 64]@D = aten::_to_copy(%1, dtype=dtype.f32)
+%6 : f32[32, 64]@D = aten::mul.Tensor(%5, %4)
+%7 : f32[32, 1]@D = aten::sum.dim_IntList(%6, [1], true, dtype=dtype.f32)
+%8 : f32[1, 1, 32]@D = aten::view(%7, [1, 1, 32])
+%9 : f32[32]@D = aten::_to_copy(%2, dtype=dtype.f32)
+%10 : f32[1, 1, 32]@D = aten::add.Tensor(%8, %9)
+%11 : bf16[1, 1, 32]@D = aten::_to_copy(%10, dtype=dtype.bf16)
 output %11
-)",
-              {}, DeviceType::CUDA);
+)"),
+                {}, device, device == DeviceType::CPU ? kKernels : ComputesProduct());
 }
 
 TEST(RowProducts, OfOneRowAlone) {
@@ -93,39 +102,14 @@ output %22
               {}, DeviceType::CUDA);
 }
 
-TEST(RowProducts, OnACpuWhereRowsLieTogether) {
-  const auto kernels = [](int64_t, int64_t, int64_t) { return true; };
-  expect_pass(write_row_products, R"(
-input %0 : bf16[1, 1, 64] = argument "x"
-input %1 : bf16[32, 64] = parameter "w"
-input %2 : bf16[32] = parameter "b"
-%3 : bf16[1, 1, 32] = aten::linear(%0, %1, %2)
-output %3
-)",
-              R"(
-input %0 : bf16[1, 1, 64] = argument "x"
-input %1 : bf16[32, 64] = parameter "w"
-input %2 : bf16[32] = parameter "b"
-%3 : bf16[64] = aten::view(%0, [64])
-%4 : f32[64] = aten::_to_copy(%3, dtype=dtype.f32)
-%5 : f32[32, 64] = aten::_to_copy(%1, dtype=dtype.f32)
-%6 : f32[32, 64] = aten::mul.Tensor(%5, %4)
-%7 : f32[32, 1] = aten::sum.dim_IntList(%6, [1], true, dtype=dtype.f32)
-%8 : f32[1, 1, 32] = aten::view(%7, [1, 1, 32])
-%9 : f32[32] = aten::_to_copy(%2, dtype=dtype.f32)
-%10 : f32[1, 1, 32] = aten::add.Tensor(%8, %9)
-%11 : bf16[1, 1, 32] = aten::_to_copy(%10, dtype=dtype.bf16)
-output %11
-)",
-              {}, DeviceType::CPU, kernels);
-  // Neighbours of one row of the weight are apart.
+TEST(RowProducts, OnACpuOnlyWhereTheElementsOfARowLieTogether) {
   expect_unchanged(write_row_products, R"(
 input %0 : f32[1, 64] = argument "x"
 input %1 : f32[32, 64]{1, 32} = parameter "w"
 %2 : f32[1, 32] = aten::linear(%0, %1, none)
 output %2
 )",
-                   {}, DeviceType::CPU, kernels);
+                   {}, DeviceType::CPU, kKernels);
 }
 
 }  // namespace

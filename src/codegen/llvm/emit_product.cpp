@@ -12,7 +12,6 @@ namespace vesta::codegen {
 
 using llvm::Value;
 using loops::Instr;
-using loops::Ref;
 using loops::RegisterTile;
 
 namespace {
@@ -46,13 +45,12 @@ void Emitter::product_item() {
   product_.end_column = smaller(columns - shape_.block_index * Expr(k_.block), k_.block);
   Value* const all = scalar(inner);
   b_.SetInsertPoint(scopes_.back().end);
-  const auto part = [&](Expr offset) {
-    return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), f_.getArg(2), static_cast<uint64_t>(offset.constant()));
+  const auto part = [&](int64_t offset) {
+    return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), f_.getArg(2), static_cast<uint64_t>(offset));
   };
   product_.rows = part(scratch.rows);
   product_.columns = part(scratch.columns);
   product_.sums = part(scratch.sums);
-  const auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
   const auto in_slice = [&](Value* begin, Value* end) {
     if (t.packs_rows) pack_rows(begin, end);
     loop(number(0), product_.end_column, t.columns, scopes_.back().level, 3, true, 0, [&](Value* column) {
@@ -97,14 +95,23 @@ bool Emitter::slices_have_vectors() const {
   return inner.constant() >= lanes_ && (last == 0 || last >= lanes_);
 }
 
+// Prefetches the neighbours that a load reads some inner elements later.
+void Emitter::prefetch_inner(const Instr& i, int64_t floats) {
+  const Expr inner = k_.ranges.back().var;
+  Value* const later =
+      base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? inner + kPrefetched : s; }));
+  b_.SetInsertPoint(scopes_.back().end);
+  for (int64_t at = 0; at < floats; at += kLineFloats)
+    prefetch(b_.CreateConstGEP1_64(b_.getFloatTy(), later, static_cast<uint64_t>(at)));
+}
+
 // Copies the rows of the work item: each row's elements beside each other, or those of a tile's rows. Elements are
-// prefetched, because the hardware does not where a stride is longer than a page.
+// prefetched, because the hardware does not prefetch across pages.
 void Emitter::pack_rows(Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr& i = k_.instrs[product_.sum.row];
   const Expr inner = k_.ranges.back().var;
   llvm::Type* const element = b_.getFloatTy();
-  const auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
   Value* done = product_.first_row;
   if (packs_rows_together()) {
     // Several tiles at a time, which share cache lines; then whole tiles; then rows.
@@ -116,11 +123,7 @@ void Emitter::pack_rows(Value* begin, Value* end) {
         Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
         loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
           Value* const from = base_pointer(i.buffer, i.index);
-          Value* const later =
-              base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? inner + kPrefetched : s; }));
-          b_.SetInsertPoint(scopes_.back().end);
-          for (int64_t at = 0; at < tiles * t.rows; at += kLineFloats)
-            prefetch(b_.CreateConstGEP1_64(element, later, static_cast<uint64_t>(at)));
+          prefetch_inner(i, tiles * t.rows);
           llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t.rows));
           Value* const first = b_.CreateGEP(element, to, b_.CreateMul(b_.CreateSub(k, begin), number(t.rows)));
           for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -148,13 +151,13 @@ void Emitter::pack_rows(Value* begin, Value* end) {
 }
 
 // Whether the packed elements of a tile's rows lie beside each other: where they do in memory.
-bool Emitter::packs_rows_together() const { return loops::reads_along(k_.instrs[product_.sum.row], shape_.row); }
+bool Emitter::packs_rows_together() const { return loops::reads_along(k_, product_.sum.row, shape_.row); }
 
-// Where the packed elements of a row begin.
+// The offset of a row's first packed element.
 Value* Emitter::packed_row(Value* row) {
   const RegisterTile& t = k_.registers;
   Value* const own = b_.CreateSub(row, product_.first_row);
-  const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, b_.getInt64(static_cast<uint64_t>(n))); };
+  const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, number(n)); };
   if (!packs_rows_together()) return times(own, loops::packed_row_pitch(t));
   Value* const in_tile = rows_into_tile(row);
   return b_.CreateAdd(times(b_.CreateSub(own, in_tile), t.slice), in_tile);
@@ -166,37 +169,30 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
   const Instr& i = k_.instrs[product_.sum.column];
   const Expr inner = k_.ranges.back().var, extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
   // Squares are turned in registers where neighbours lie along the inner range.
-  const bool turns = loops::reads_along(i, inner) && coefficient_of(i.index, shape_.lane) && slices_have_vectors() &&
-                     !k_.buffers[static_cast<size_t>(i.buffer)].written;
+  const bool turns = loops::reads_along(k_, product_.sum.column, inner) && coefficient_of(i.index, shape_.lane) &&
+                     slices_have_vectors();
   const bool whole = provably_divisible(extent, t.columns);
   // A row of memory is read at once where all its vectors are full.
   const int vectors = turns || !whole ? 1 : static_cast<int>(t.columns / lanes_);
   b_.SetInsertPoint(scopes_.back().end);
-  Value* const after = b_.CreateAdd(column, b_.getInt64(static_cast<uint64_t>(t.columns)));
+  Value* const after = b_.CreateAdd(column, number(t.columns));
   loop(column, after, int64_t{vectors} * lanes_, 3, 6, true, shape_.lane, [&](Value* lane) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const to = b_.CreateGEP(b_.getFloatTy(), product_.columns, b_.CreateSub(lane, column));
     if (turns) return turn_columns(to, begin, end);
     if (!whole) {
       // A vector of the tile may lie past the end as a whole.
-      Value *const left = b_.CreateSub(product_.end_column, lane), *const none = b_.getInt64(0);
+      Value *const left = b_.CreateSub(product_.end_column, lane), *const none = number(0);
       mask_ = tail_mask(none, b_.CreateSelect(b_.CreateICmpSGT(left, none), left, none));
     }
-    const bool runs = loops::reads_along(i, shape_.lane);
+    const bool runs = loops::reads_along(k_, product_.sum.column, shape_.lane);
     loop(begin, end, 1, 6, shape_.innermost, true, inner, [&](Value* k) {
-      if (runs) {
-        Value* const later =
-            base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? inner + kPrefetched : s; }));
-        b_.SetInsertPoint(scopes_.back().end);
-        for (int64_t at = 0; at < vectors * lanes_; at += kLineFloats)
-          prefetch(b_.CreateConstGEP1_64(b_.getFloatTy(), later, static_cast<uint64_t>(at)));
-      }
+      if (runs) prefetch_inner(i, int64_t{vectors} * lanes_);
       for (int u = 0; u < vectors; ++u) {
         Value* const v = lanes(product_.sum.column, u);
         b_.SetInsertPoint(scopes_.back().end);
         Value* const at =
-            b_.CreateAdd(b_.CreateMul(b_.CreateSub(k, begin), b_.getInt64(static_cast<uint64_t>(t.columns))),
-                         b_.getInt64(static_cast<uint64_t>(int64_t{u} * lanes_)));
+            b_.CreateAdd(b_.CreateMul(b_.CreateSub(k, begin), number(t.columns)), number(int64_t{u} * lanes_));
         b_.CreateAlignedStore(v, b_.CreateGEP(b_.getFloatTy(), to, at), kFloat);
       }
     });
@@ -218,20 +214,20 @@ void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
   b_.SetInsertPoint(scopes_.back().end);
   llvm::Type* const type = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes_));
   std::vector<Value*> columns;
-  Value* const last = b_.CreateSub(product_.end_column, b_.getInt64(1));
+  Value* const last = b_.CreateSub(product_.end_column, number(1));
   for (int l = 0; l < lanes_; ++l) {
-    Value* at = b_.CreateAdd(lane, b_.getInt64(static_cast<uint64_t>(l)));
+    Value* at = b_.CreateAdd(lane, number(l));
     if (!whole) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
     columns.push_back(b_.CreateGEP(b_.getFloatTy(), from, b_.CreateMul(at, stride)));
   }
-  Value* const latest = b_.CreateSub(end, b_.getInt64(static_cast<uint64_t>(lanes_)));
+  Value* const latest = b_.CreateSub(end, number(lanes_));
   loop(begin, end, lanes_, 6, shape_.innermost, true, 0, [&](Value* k) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
     std::vector<Value*> v;
     for (Value* c : columns) v.push_back(b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getFloatTy(), c, first), kFloat));
     turn_square(v);
-    Value* const at = b_.CreateMul(b_.CreateSub(first, begin), b_.getInt64(static_cast<uint64_t>(t.columns)));
+    Value* const at = b_.CreateMul(b_.CreateSub(first, begin), number(t.columns));
     Value* place = b_.CreateGEP(b_.getFloatTy(), to, at);
     for (Value* x : v) {
       b_.CreateAlignedStore(x, place, kFloat);
@@ -249,7 +245,6 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   const int64_t vectors = t.columns / lanes_;
   llvm::Type* const element = b_.getFloatTy();
   llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
-  const auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
 
   // Where the tile's operands begin, and how far it is to the next row, and to the next inner element.
   std::vector<Value*> row_at;
@@ -330,7 +325,7 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
 
 // How many rows of its tile come before this row.
 Value* Emitter::rows_into_tile(Value* row) {
-  return b_.CreateURem(b_.CreateSub(row, product_.first_row), b_.getInt64(static_cast<uint64_t>(k_.registers.rows)));
+  return b_.CreateURem(b_.CreateSub(row, product_.first_row), number(k_.registers.rows));
 }
 
 // Where the sums of the tile of this row and column begin.
@@ -338,10 +333,9 @@ Value* Emitter::tile_sums(Value* row, Value* column) {
   if (product_.one_slice) return product_.sums;
   const RegisterTile& t = k_.registers;
   Value* const own = b_.CreateSub(b_.CreateSub(row, product_.first_row), rows_into_tile(row));
-  // Tiles of columns have row_block rows each.
-  Value* const rows = b_.CreateMul(column, b_.getInt64(static_cast<uint64_t>(t.row_block)));
-  return b_.CreateGEP(b_.getFloatTy(), product_.sums,
-                      b_.CreateAdd(rows, b_.CreateMul(own, b_.getInt64(static_cast<uint64_t>(t.columns)))));
+  // Each tile of columns has the sums of row_block rows.
+  Value* const rows = b_.CreateMul(column, number(t.row_block));
+  return b_.CreateGEP(b_.getFloatTy(), product_.sums, b_.CreateAdd(rows, b_.CreateMul(own, number(t.columns))));
 }
 
 // Runs the stages after the sums for the elements of a tile.
@@ -351,12 +345,11 @@ void Emitter::finish_tile(Value* row, Value* last_row, Value* column) {
   b_.SetInsertPoint(scopes_.back().end);
   Value* const sums = tile_sums(row, column);
   const bool whole = provably_divisible(extent, t.columns);
-  Value* end = b_.CreateAdd(column, b_.getInt64(static_cast<uint64_t>(t.columns)));
+  Value* end = b_.CreateAdd(column, number(t.columns));
   if (!whole) end = b_.CreateSelect(b_.CreateICmpSLT(end, product_.end_column), end, product_.end_column);
   loop(row, last_row, 1, 3, 4, true, shape_.row, [&](Value* at) {
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const own = b_.CreateGEP(b_.getFloatTy(), sums,
-                                    b_.CreateMul(b_.CreateSub(at, row), b_.getInt64(static_cast<uint64_t>(t.columns))));
+    Value* const own = b_.CreateGEP(b_.getFloatTy(), sums, b_.CreateMul(b_.CreateSub(at, row), number(t.columns)));
     loop(column, end, lanes_, 4, 6, true, shape_.lane, [&](Value* lane) {
       b_.SetInsertPoint(scopes_.back().end);
       llvm::Type* const type = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes_));

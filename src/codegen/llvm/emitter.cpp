@@ -270,7 +270,6 @@ bool Emitter::split_span() {
   if (whole / lanes_ < 4 * static_cast<int64_t>(places.size())) return false;
 
   const int u = column_unroll();
-  const auto number = [&](int64_t i) { return b_.getInt64(static_cast<uint64_t>(i)); };
   const auto vectors = [&](int64_t from, int64_t to, int count) {
     if (from >= to) return;
     loop(number(from), number(to), int64_t{count} * lanes_, 2, 4, true, shape_.lane, [&](Value* lane) {

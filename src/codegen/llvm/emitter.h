@@ -85,6 +85,7 @@ class Emitter {
   llvm::Value* tail_mask(llvm::Value* at, llvm::Value* limit);
 
   // emit_index.cpp
+  llvm::Value* number(int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); }
   llvm::Value* scalar(Expr e);
   llvm::Value* scalar_parts(Expr e);
   llvm::Value* vector(Expr e, int u, llvm::Type* element);
@@ -144,6 +145,7 @@ class Emitter {
   // emit_product.cpp
   void product_item();
   void pack_rows(llvm::Value* begin, llvm::Value* end);
+  void prefetch_inner(const loops::Instr& i, int64_t floats);
   void pack_columns(llvm::Value* column, llvm::Value* begin, llvm::Value* end);
   void turn_columns(llvm::Value* to, llvm::Value* begin, llvm::Value* end);
   bool slices_have_vectors() const;

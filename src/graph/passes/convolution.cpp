@@ -36,4 +36,11 @@ std::vector<Expr> channels_last_strides(const std::vector<Expr>& sizes) {
   return {c * h * w, 1, c * w, c};
 }
 
+bool lies_channels_last(const TensorType& t) {
+  const std::vector<Expr> strides = channels_last_strides(t.sizes);
+  for (size_t d = 0; d < t.sizes.size(); ++d)
+    if (!t.sizes[d].is_constant(1) && t.strides[d] != strides[d]) return false;
+  return true;
+}
+
 }  // namespace vesta::graph

@@ -17,5 +17,7 @@ std::optional<Convolution> as_convolution(const Node& n);
 
 // Strides of a 4-D tensor whose channels are adjacent in memory.
 std::vector<Expr> channels_last_strides(const std::vector<Expr>& sizes);
+// Whether the 4-D tensor has them. Strides of dimensions of size 1 do not count.
+bool lies_channels_last(const TensorType& t);
 
 }  // namespace vesta::graph

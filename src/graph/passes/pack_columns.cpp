@@ -30,11 +30,10 @@ Value* panels(Builder& b, Value* w, int64_t panel) {
 
 bool pack_columns(Graph& graph, const PassContext& context) {
   if (!context.inference || !context.panel_of || packed_budget(context) == 0) return false;
-  const bool bounded = context.options.packed_weights >= 0;
+  int64_t left = context.options.packed_weights < 0 ? kMostPacked : packed_budget(context) - prepacked_bytes(graph);
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   std::map<Value*, Value*> packed;
-  int64_t spent = 0;
   graph.for_each_node([&](Node* n) {
     if (!is_op(n, "aten::linear") || n->prepacked || !kernel_computes_in_registers(*n, context)) return;
     Value *const x = n->input(0), *const w = n->input(1);
@@ -43,9 +42,8 @@ bool pack_columns(Graph& graph, const PassContext& context) {
     if (panel == 0) return;
     Value*& made = packed[w];
     const int64_t bytes = made ? 0 : bytes_of(w->type).value_or(0);
-    if (!made && (!fits_packed_budget(graph, context, bytes) || (!bounded && spent + bytes > kMostPacked))) return;
-    if (!rewriter.may()) return;
-    spent += bytes;
+    if (bytes > left || !rewriter.may()) return;
+    left -= bytes;
     if (!made) {
       Builder b(graph, n);
       b.source = n->source;

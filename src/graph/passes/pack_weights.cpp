@@ -30,14 +30,6 @@ std::optional<int64_t> packed_bytes(const Value* w, int64_t groups) {
   return out * in * s[2].constant() * s[3].constant() * element_size(w->type.dtype);
 }
 
-// Whether the tensor is channels-last. Strides of dimensions of size 1 do not count.
-bool lies_channels_last(const TensorType& t) {
-  const std::vector<Expr> strides = channels_last_strides(t.sizes);
-  for (size_t d = 0; d < t.sizes.size(); ++d)
-    if (!t.sizes[d].is_constant(1) && t.strides[d] != strides[d]) return false;
-  return true;
-}
-
 // oneDNN in torch 2.11 fails for one pixel if the weight is packed and something is added.
 bool is_one_pixel(const TensorType& t) { return t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1); }
 

@@ -1,7 +1,7 @@
 // Writes convolutions of 1 x 1 pixels in channels-last as matrix products (aten::linear) where a kernel of ours
 // computes these on a CPU: each pixel is a row. The kernel also computes what follows, and there is no call of a
-// library, which costs some microseconds. One pixel with one image, as in squeeze-and-excite blocks, is a product of
-// one row.
+// library, which costs some microseconds. A convolution of one image of one pixel, as in squeeze-and-excite blocks,
+// becomes a product of one row.
 //
 #include <algorithm>
 
@@ -17,22 +17,13 @@ bool all_are(const IntList& list, int64_t n) {
   return std::all_of(list.begin(), list.end(), [&](Expr e) { return e.is_constant(n); });
 }
 
-// Whether the channels of a pixel are adjacent in memory, and pixels without gaps. Strides of dimensions of size 1 do
-// not count.
-bool lies_in_rows(const TensorType& t) {
-  const std::vector<Expr> strides = channels_last_strides(t.sizes);
-  for (size_t d = 0; d < t.sizes.size(); ++d)
-    if (!t.sizes[d].is_constant(1) && t.strides[d] != strides[d]) return false;
-  return true;
-}
-
 bool is_one_pixel(const TensorType& x) { return (x.sizes[0] * x.sizes[2] * x.sizes[3]).is_constant(1); }
 
 bool is_product(const Convolution& c, const TensorType& y, const PassContext& context) {
   const TensorType &x = c.x->type, &w = c.w->type;
   if (c.groups != 1 || x.dtype != DType::F32 || !all_are(c.stride, 1) || !all_are(c.padding, 0) ||
       !w.sizes[2].is_constant(1) || !w.sizes[3].is_constant(1) || !w.sizes[0].is_constant() ||
-      !w.sizes[1].is_constant() || !lies_in_rows(x) || !lies_in_rows(w))
+      !w.sizes[1].is_constant() || !lies_channels_last(x) || !lies_channels_last(w))
     return false;
   if (is_one_pixel(x)) return is_contiguous(y);
   const Expr pixels = x.sizes[0] * x.sizes[2] * x.sizes[3];

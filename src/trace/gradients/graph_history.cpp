@@ -29,7 +29,7 @@ void for_each_traced(c10::ArrayRef<c10::IValue> values, F&& f) {
   }
 }
 
-// `known`: the detached value, once there is one.
+// v without its history. `known` keeps it for the next call.
 Value* detached(graph::Graph& graph, Value*& known, Value* v) {
   if (!known) known = graph.add_node(graph::detach_op(), {v}, {v->type})->results.at(0);
   return known;
