@@ -18,7 +18,8 @@ constexpr const char* kSchemas[] = {
 
 // Operators of ours, which kernels alone compute.
 constexpr const char* kOwnSchemas[] = {
-    // x times the transposed weight, which lies in panels: [panel][inner][row of the panel] (passes/pack_columns.cpp).
+    // x times the transposed weight, which lies in panels: [panel][inner...][row of the panel] (passes/panels.h). It
+    // sums over as many trailing dimensions of x as a panel has inner dimensions.
     "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias) -> Tensor",
 };
 

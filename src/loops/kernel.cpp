@@ -89,7 +89,7 @@ Expr row_offset(const Kernel& k, int slot) {
 }
 
 Expr scratch_bytes(const Kernel& k) {
-  if (k.registers.rows > 0) return register_scratch(k).bytes;
+  if (k.registers.rows > 0) return register_scratch(k, *register_sum(k)).bytes;
   return row_offset(k, static_cast<int>(k.row_slots.size()));
 }
 

@@ -318,13 +318,17 @@ ScalarRef Lowering::reduction(const Node& node, const IndexMap& map, int part) {
 }
 
 ScalarRef Lowering::product(const ProductOperands& operands, const IndexMap& map) {
-  const Expr column = map.kept.back(), inner = map.operand.back();
+  const Expr column = map.kept.back();
+  const std::vector<Expr> inner(map.operand.end() - static_cast<std::ptrdiff_t>(operands.inner), map.operand.end());
   std::vector<Expr> row(map.kept.begin(), map.kept.end() - 1);
-  row.push_back(inner);
-  std::vector<Expr> at = {operands.columns_last ? inner : column, operands.columns_last ? column : inner};
+  row.insert(row.end(), inner.begin(), inner.end());
+  std::vector<Expr> at = inner;
   if (operands.in_panels) {
-    const Expr panel = operands.columns->type.sizes[2];
-    at = {floordiv(column, panel), inner, mod(column, panel)};
+    const Expr panel = operands.columns->type.sizes.back();
+    at.insert(at.begin(), floordiv(column, panel));
+    at.push_back(mod(column, panel));
+  } else {
+    at.insert(operands.columns_last ? at.end() : at.begin(), column);
   }
   const ScalarRef x = dag_.cast(DType::F32, element(operands.rows, row));
   ScalarRef r =

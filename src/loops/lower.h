@@ -46,13 +46,15 @@ struct ReductionShape {
 std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::string* why = nullptr);
 
 // The operands of a matrix product: element (i..., n) of the result is the sum over k of element (i..., k) of `rows`
-// times element (n, k) of `columns`, times the scales, plus the bias. Its reduction has the dimensions i..., n and k.
-// Scales and bias may be null; they are broadcast to the result.
+// times element (n, k) of `columns`, times the scales, plus the bias. Its reduction has the dimensions i..., n and k;
+// k may be several dimensions where `columns` lies in panels. Scales and bias may be null; they are broadcast to the
+// result.
 struct ProductOperands {
   const graph::Value *rows = nullptr, *columns = nullptr, *bias = nullptr;
   bool columns_last = false;  // `columns` has the dimensions (k, n)
   const graph::Value *row_scale = nullptr, *column_scale = nullptr;
-  bool in_panels = false;  // `columns` has the dimensions (panel, k, element n of the panel)
+  bool in_panels = false;  // `columns` has the dimensions (panel, k..., element n of the panel)
+  size_t inner = 1;        // dimensions that are summed over: k...
 };
 // What is applied to the sums: those of the scales and the bias that there are.
 std::vector<const graph::Value*> applied_to_sums(const ProductOperands& operands);

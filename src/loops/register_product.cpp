@@ -27,17 +27,20 @@ class Dependence {
   std::vector<char> depends_;
 };
 
+// Whether r loads an F32 element, without a mask, of a buffer that the kernel does not write.
+bool is_plain_load(const Kernel& k, Ref r) {
+  const Instr& i = k.instrs[r];
+  return i.kind == InstrKind::Load && i.dtype == DType::F32 && i.in[0] == kNoRef &&
+         !k.buffers[static_cast<size_t>(i.buffer)].written;
+}
+
 const Range& row_range(const Kernel& k) { return k.ranges[static_cast<size_t>(k.vector) - 1]; }
 const Range& column_range(const Kernel& k) { return k.ranges[static_cast<size_t>(k.vector)]; }
 
 }  // namespace
 
 bool reads_along(const Kernel& k, Ref r, Expr var) {
-  const Instr& i = k.instrs[r];
-  if (i.kind != InstrKind::Load || i.dtype != DType::F32 || i.in[0] != kNoRef ||
-      k.buffers[static_cast<size_t>(i.buffer)].written)
-    return false;
-  const auto along = coefficient_of(i.index, var);
+  const auto along = is_plain_load(k, r) ? coefficient_of(k.instrs[r].index, var) : std::nullopt;
   return along && along->is_constant(1);
 }
 
@@ -74,27 +77,46 @@ std::optional<RegisterSum> register_sum(const Kernel& k) {
       std::count_if(k.ranges.begin(), k.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
   const auto is_loop = [](const Stage& s) { return s.loop; };
   const auto loop = std::find_if(k.stages.begin(), k.stages.end(), is_loop);
-  if (inner != 1 || k.vector < 1 || column_range(k).kind != RangeKind::Parallel || loop == k.stages.end() ||
+  if (inner < 1 || k.vector < 1 || column_range(k).kind != RangeKind::Parallel || loop == k.stages.end() ||
       std::any_of(loop + 1, k.stages.end(), is_loop))
     return std::nullopt;
   return register_sum(k.instrs, loop->body, row_range(k).var, column_range(k).var);
 }
 
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum) {
-  return reads_along(k, sum.row, k.ranges.back().var) && coefficient_of(k.instrs[sum.row].index, row_range(k).var);
+  return reads_along(k, sum.row, k.ranges.back().var) &&
+         std::all_of(k.ranges.begin(), k.ranges.end(), [&](const Range& r) {
+           const auto step = coefficient_of(k.instrs[sum.row].index, r.var);
+           return r.kind == RangeKind::Parallel || (step && !contains(*step, row_range(k).var));
+         });
 }
 
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum) {
-  return reads_along(k, sum.column, column_range(k).var) &&
-         coefficient_of(k.instrs[sum.column].index, k.ranges.back().var) &&
-         provably_divisible(column_range(k).extent, k.registers.columns);
+  const Range& columns = column_range(k);
+  const Instr& load = k.instrs[sum.column];
+  const int64_t tile = k.registers.columns;
+  if (!is_plain_load(k, sum.column) || !provably_divisible(columns.extent, tile) ||
+      !coefficient_of(load.index, k.ranges.back().var))
+    return false;
+  const Expr number = k.context->loop_symbol("tile", floordiv(columns.extent, tile));
+  const Expr lane = k.context->loop_symbol("lane", tile);
+  const Expr at = substitute(load.index, [&](Expr s) { return s == columns.var ? number * Expr(tile) + lane : s; });
+  const auto along = coefficient_of(at, lane);
+  return along && along->is_constant(1);
+}
+
+bool rows_have_pointers(const Kernel& k, const RegisterSum& sum) {
+  return !k.registers.packs_rows && !coefficient_of(k.instrs[sum.row].index, row_range(k).var);
 }
 
 int64_t packed_row_pitch(const RegisterTile& t) { return t.slice + 16; }
 
-bool has_one_slice(const Kernel& k) { return provably_at_least(k.registers.slice, k.ranges.back().extent); }
+bool has_one_slice(const Kernel& k) {
+  return k.ranges[k.ranges.size() - 2].kind == RangeKind::Parallel &&
+         provably_at_least(k.registers.slice, k.ranges.back().extent);
+}
 
-RegisterScratch register_scratch(const Kernel& k) {
+RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
   const RegisterTile& t = k.registers;
   const auto after = [](int64_t begin, int64_t floats) {
     const int64_t bytes = floats * int64_t{sizeof(float)};
@@ -102,8 +124,11 @@ RegisterScratch register_scratch(const Kernel& k) {
   };
   const int64_t columns = after(0, t.packs_rows ? t.row_block * packed_row_pitch(t) : 0);
   const int64_t sums = after(columns, t.packs_columns ? t.columns * t.slice : 0);
-  const int64_t end = after(sums, has_one_slice(k) ? t.rows * t.columns : t.row_block * k.block);
-  return {0, columns, sums, end};
+  const int64_t pointers = after(sums, has_one_slice(k) ? t.rows * t.columns : t.row_block * k.block);
+  constexpr int64_t kFloats = sizeof(void*) / sizeof(float);
+  const bool has_pointers = rows_have_pointers(k, sum);
+  const int64_t end = after(pointers, has_pointers ? (t.row_block + t.rows) * kFloats : 0);
+  return {0, columns, sums, pointers, end};
 }
 
 }  // namespace vesta::loops

@@ -1,10 +1,13 @@
 // Matrix products whose sums a CPU keeps in registers. The last two Parallel ranges of their kernel are the row and the
-// column; the column is the vector. The kernel has one Inner range and one loop. The loop adds up products of two F32
-// values: one depends on the row and not on the column, the other one on the column and not on the row. Both may be
-// computed from several loads. Ranges before the row are other products.
+// column; the column is the vector. The kernel has one loop, which adds up products of two F32 values: one depends on
+// the row and not on the column, the other one on the column and not on the row. Both may be computed from several
+// loads. Ranges before the row are other products. There may be several Inner ranges, as a convolution has: one for
+// the pixels of its window, and one for the channels, which lie together in memory.
 //
 // The order of the loops is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
-// slices of the inner range, then tiles of columns, then tiles of rows.
+// the Inner ranges but the last one, slices of the last one, then tiles of columns, then tiles of rows. A row that is
+// read where it lies may begin anywhere: each row of a tile has a pointer of its own, so that the rows of a convolution
+// are its pixels, as in Dukhan, "The Indirect Convolution Algorithm" (2019).
 #pragma once
 
 #include "loops/kernel.h"
@@ -27,10 +30,15 @@ std::optional<RegisterSum> register_sum(const Kernel& k);
 // Whether r loads an F32 element, without a mask, of a buffer that the kernel does not write, and the element for the
 // next value of `var` is the next one in memory.
 bool reads_along(const Kernel& k, Ref r, Expr var);
-// Whether tiles can read an operand where it is. The inner elements of each row must be neighbours in memory; so must
-// the columns, and they must fill whole tiles.
+// Whether tiles can read an operand where it is. The elements of a row along the last Inner range must be neighbours in
+// memory, and in each row the other Inner ranges must have the same strides; so must the columns of each tile, and they
+// must fill whole tiles.
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum);
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
+
+// Whether rows that are read in place begin at places that no stride gives. Then a work item computes a pointer for
+// each.
+bool rows_have_pointers(const Kernel& k, const RegisterSum& sum);
 
 // A thread's scratch: the byte at which each part begins, and its size.
 struct RegisterScratch {
@@ -38,12 +46,13 @@ struct RegisterScratch {
   int64_t rows = 0;
   int64_t columns = 0;  // the packed columns of a tile and a slice: [inner][column]
   int64_t sums = 0;     // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
+  int64_t pointers = 0;  // of the rows of a block, and of a tile past its end
   int64_t bytes = 0;
 };
-RegisterScratch register_scratch(const Kernel& k);
+RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum);
 // Floats from one packed row to the next. It is no power of two, because rows would then share a set of the cache.
 int64_t packed_row_pitch(const RegisterTile& t);
-// Whether one slice has the whole inner range.
+// Whether one slice has the whole inner space.
 bool has_one_slice(const Kernel& k);
 
 }  // namespace vesta::loops

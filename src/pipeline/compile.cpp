@@ -271,7 +271,9 @@ class Compile {
       context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
         return schedule::computes_in_registers(rows, columns, inner, target_);
       };
-      context.panel_of = [&](int64_t columns) { return schedule::panel_of(columns, target_); };
+      context.panel_of = [&](int64_t rows, int64_t columns, int64_t inner, int64_t apart) {
+        return schedule::panel_of(rows, columns, inner, apart, target_);
+      };
     }
     const StageClock all("passes");
     fault::reached("passes");

@@ -102,11 +102,12 @@ class Chooser : LoopNest {
   }
 
   void use_registers(const RegisterChoice& choice) {
-    const Range row = ranges_[choice.row];
-    ranges_.erase(ranges_.begin() + static_cast<int64_t>(choice.row));
-    ranges_.insert(ranges_.begin() + static_cast<int64_t>(choice.column) - 1, row);
+    const Range row = flatten_ranges(dag_, choice.rows), column = flatten_ranges(dag_, choice.columns);
+    size_t at = 0;
+    while (!inner(at)) ++at;
+    ranges_.insert(ranges_.begin() + static_cast<int64_t>(at), {row, column});
     out_.registers = choice.tile;
-    out_.vector = static_cast<int>(choice.column);
+    out_.vector = static_cast<int>(at) + 1;
     out_.block = choice.block;
     out_.vector_bytes = options_.target.vector_bytes;
     out_.items = choice.items;

@@ -17,6 +17,9 @@ CpuSchedule choose_loops(loops::Dag& dag, const Options& options);
 
 // Splits ranges where indices divide them (dims.cpp). Indices are then affine wherever sizes divide.
 void split_ranges(loops::Dag& dag);
+// Takes these ranges out of the dag and gives one in their place that runs over all their elements, the last one
+// fastest. The caller puts it where it belongs.
+loops::Range flatten_ranges(loops::Dag& dag, std::span<const loops::Range> which);
 // Merges neighbouring ranges of one kind that every index walks through as one (dims.cpp).
 void merge_ranges(loops::Dag& dag);
 

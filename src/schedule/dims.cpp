@@ -84,6 +84,56 @@ void split_ranges(Dag& dag) {
   }
 }
 
+namespace {
+
+// e over `both`, the flattened variable of these ranges, in place of their variables.
+Expr flattened(Expr e, std::span<const Range> ranges, Expr both) {
+  std::vector<Expr> coefficients, below = {1};  // below: the elements of the ranges after each one
+  for (const Range& r : ranges)
+    if (const auto c = coefficient_of(e, r.var)) coefficients.push_back(*c);
+  for (size_t k = ranges.size(); k-- > 1;) below.insert(below.begin(), below.front() * ranges[k].extent);
+  const auto place = [&](size_t first, size_t last, Expr extent) {  // of ranges first to last, which run on together
+    const Expr above = floordiv(both, below[last]);
+    return first == 0 ? above : mod(above, extent);
+  };
+  const auto position = [&](Expr s) {
+    const auto r = std::find_if(ranges.begin(), ranges.end(), [&](const Range& x) { return x.var == s; });
+    return static_cast<size_t>(r - ranges.begin());
+  };
+  if (coefficients.size() < ranges.size())
+    return substitute(e, [&](Expr s) {
+      const size_t k = position(s);
+      return k == ranges.size() ? s : place(k, k, ranges[k].extent);
+    });
+  Expr sum = substitute(e, [&](Expr s) { return position(s) == ranges.size() ? s : Expr(0); });
+  for (size_t last = ranges.size(); last-- > 0;) {
+    size_t first = last;
+    Expr extent = ranges[last].extent;
+    while (first > 0 && coefficients[first - 1] == coefficients[last] * extent)
+      extent = extent * ranges[--first].extent;
+    if (!coefficients[last].is_constant(0)) sum = sum + coefficients[last] * place(first, last, extent);
+    last = first;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Range flatten_ranges(Dag& dag, std::span<const Range> which) {
+  std::erase_if(dag.ranges(), [&](const Range& r) {
+    return std::any_of(which.begin(), which.end(), [&](const Range& w) { return w.var == r.var; });
+  });
+  if (which.size() == 1) return which[0];
+  Range both{Expr(0), 1, which[0].kind};
+  for (const Range& r : which) both.extent = both.extent * r.extent;
+  both.var = dag.new_variable(both.extent);
+  dag.rewrite_indices([&](Expr e) {
+    const bool depends = std::any_of(which.begin(), which.end(), [&](const Range& r) { return contains(e, r.var); });
+    return depends ? flattened(e, which, both.var) : e;
+  });
+  return both;
+}
+
 void merge_ranges(Dag& dag) {
   std::vector<Range>& ranges = dag.ranges();
   for (size_t i = 0; i + 1 < ranges.size();) {

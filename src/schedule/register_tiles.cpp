@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "loops/levels.h"
 #include "loops/lower.h"
@@ -27,7 +29,10 @@ constexpr int64_t kTriedParts = 64;                       // ways to divide the 
 // Nanoseconds, for one core of a current server or desktop.
 constexpr double kMultiplyNs = 0.3;                       // one vector of products
 constexpr double kPackRowNs = 0.7, kPackColumnNs = 0.15;  // of an element
+constexpr double kReadNs = 0.1;                           // of an element that is not packed
 constexpr double kTileNs = 15, kItemNs = 30;
+constexpr double kFarSpeed = 0.7;  // where rows do not fit the sets of the cache
+constexpr double kSliceRowNs = 2;  // of a slice's row: its pointer; its sums are read and written again
 
 // The rows of a tile, and its columns in vectors. The registers hold a tile's sums, one inner element of its columns,
 // and that of one row.
@@ -35,7 +40,7 @@ struct Form {
   int64_t rows, vectors;
   double speed;  // of multiplications
 };
-constexpr Form kForms32[] = {{8, 3, 1}, {6, 4, 0.99}, {12, 2, 0.97}, {14, 1, 0.8}};
+constexpr Form kForms32[] = {{8, 3, 1}, {14, 2, 0.99}, {6, 4, 0.99}, {12, 2, 0.97}, {14, 1, 0.8}};
 constexpr Form kForms16[] = {{6, 2, 1}, {4, 3, 0.97}, {12, 1, 0.85}};
 
 std::span<const Form> forms(const Target& target) {
@@ -45,9 +50,23 @@ std::span<const Form> forms(const Target& target) {
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+// Whether a level 1 cache holds a line of each row of a tile. Rows that are a large power of two apart share few sets:
+// then each element comes from the level 2 cache.
+bool rows_fit_sets(int64_t rows, int64_t apart) {
+  constexpr int64_t kWayBytes = 4096, kWays = 8;  // those of most processors; the columns take one way
+  const int64_t sets = kWayBytes / std::gcd(kWayBytes, apart * int64_t{sizeof(float)});
+  return (rows + sets - 1) / sets < kWays;
+}
+
 struct Sizes {
-  int64_t products, rows, columns, inner;
+  int64_t products, rows, columns;
+  int64_t inner;    // of the last Inner range
+  int64_t windows;  // of the other Inner ranges
+  int64_t apart;    // floats from one row to the next; 0: rows are packed
+  int64_t panel;    // columns that lie together in memory, one inner element after another; 0: columns are packed
 };
+
+int64_t slices_of(int64_t inner) { return (inner + kMostSlice - 1) / kMostSlice; }
 
 struct Tiling {
   RegisterTile tile;
@@ -58,21 +77,31 @@ struct Tiling {
 // The time of a work item that has so many rows and columns.
 double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int64_t lanes) {
   const int64_t tile_columns = f.vectors * lanes;
-  const int64_t down = round_up(rows, f.rows) / f.rows, across = round_up(columns, tile_columns) / tile_columns;
-  const auto tiles = static_cast<double>(down * across);
-  const auto inner = static_cast<double>(s.inner);
-  const double multiply = tiles * static_cast<double>(f.rows * f.vectors) * inner * kMultiplyNs / f.speed;
-  const double pack = inner * (static_cast<double>(columns) * kPackColumnNs + static_cast<double>(rows) * kPackRowNs);
-  return multiply + pack + tiles * kTileNs + kItemNs;
+  const int64_t half = f.rows / 2, across = round_up(columns, tile_columns) / tile_columns;
+  const double tiles = static_cast<double>(round_up(rows, half) * across) / static_cast<double>(f.rows);
+  const auto inner = static_cast<double>(s.windows * s.inner);
+  const auto slices = static_cast<double>(s.windows * slices_of(s.inner));
+  const double speed = s.apart == 0 || rows_fit_sets(f.rows, s.apart) ? f.speed : f.speed * kFarSpeed;
+  const double multiply = tiles * static_cast<double>(f.rows * f.vectors) * inner * kMultiplyNs / speed;
+  const double read = inner * (static_cast<double>(columns) * (s.panel > 0 ? kReadNs : kPackColumnNs) +
+                               static_cast<double>(rows) * (s.apart > 0 ? kReadNs : kPackRowNs));
+  const double slice = slices * tiles * static_cast<double>(f.rows) * kSliceRowNs;
+  return multiply + read + slice + tiles * kTileNs + kItemNs;
 }
 
+int64_t lanes_of(const Target& target) { return target.vector_bytes / int64_t{sizeof(float)}; }
+
+// The fastest tiles. Where columns lie in panels, a tile has those of one panel. nullopt: there is no such tile.
 std::optional<Tiling> choose(const Sizes& s, const Target& target) {
-  const int64_t lanes = target.vector_bytes / int64_t{sizeof(float)};
+  const int64_t lanes = lanes_of(target);
   const auto threads = static_cast<double>(std::max(1, target.threads));
   std::optional<Tiling> best;
   for (const Form& f : forms(target)) {
     const int64_t columns = f.vectors * lanes;
+    if (s.panel > 0 && s.panel != columns) continue;
+    const int64_t row_bytes = std::min(s.inner, kMostSlice) * int64_t{sizeof(float)};
     for (int64_t row_block = f.rows; row_block <= kMostRowBlock; row_block *= 2) {
+      if (row_block > f.rows && row_block * row_bytes > target.l2_bytes / 2) break;
       const int64_t rows = std::min(row_block, s.rows);
       const int64_t least_parts = (s.columns + kMostBlock - 1) / kMostBlock;
       for (int64_t parts = least_parts; parts < least_parts + kTriedParts; ++parts) {
@@ -91,7 +120,7 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
     }
   }
   if (best) {
-    const int64_t slices = (s.inner + kMostSlice - 1) / kMostSlice;
+    const int64_t slices = slices_of(s.inner);
     best->tile.slice = round_up((s.inner + slices - 1) / slices, lanes);
   }
   return best;
@@ -104,32 +133,56 @@ bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const T
          inner >= kLeastInner;
 }
 
-int64_t panel_of(int64_t columns, const Target& target) {
+int64_t panel_of(int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target) {
   constexpr int64_t kLeastVectors = 2;  // a narrower tile multiplies slower than packing costs
-  const int64_t lanes = target.vector_bytes / int64_t{sizeof(float)};
-  for (const Form& f : forms(target))
-    if (f.vectors >= kLeastVectors && columns % (f.vectors * lanes) == 0) return f.vectors * lanes;
-  return 0;
+  std::optional<Tiling> best;
+  for (const Form& f : forms(target)) {
+    const int64_t panel = f.vectors * lanes_of(target);
+    if (f.vectors < kLeastVectors || columns % panel != 0) continue;
+    const auto tiling = choose({1, rows, columns, inner, 1, apart, panel}, target);
+    if (!best || tiling->ns < best->ns) best = tiling;
+  }
+  return best ? best->tile.columns : 0;
 }
 
 bool is_register_product(const graph::Node& node, const Target& target) {
   const auto operands = target.device == DeviceType::CPU ? loops::product_operands(node) : std::nullopt;
   if (!operands || node.prepacked || operands->row_scale || operands->column_scale) return false;
   const std::vector<Expr> sizes = loops::reduced_sizes(node);
-  const Expr columns = sizes[sizes.size() - 2], inner = sizes.back();
-  if (!columns.is_constant() || !inner.is_constant()) return false;
+  const size_t column = sizes.size() - operands->inner - 1;
+  Expr inner = 1;
+  for (size_t d = column + 1; d < sizes.size(); ++d) inner = inner * sizes[d];
+  if (!sizes[column].is_constant() || !inner.is_constant()) return false;
   if (operands->rows->type.dtype != DType::F32 || operands->columns->type.dtype != DType::F32 ||
       node.results[0]->type.dtype != DType::F32)
     return false;
-  const int64_t rows = hint_numel(std::span(sizes).first(sizes.size() - 2));
-  return computes_in_registers(rows, columns.constant(), inner.constant(), target);
+  const int64_t rows = hint_numel(std::span(sizes).first(column));
+  return computes_in_registers(rows, sizes[column].constant(), inner.constant(), target);
 }
+
+namespace {
+
+// Whether every index but this one runs through the ranges, in this order, as through one.
+bool run_as_one(const loops::Dag& dag, const std::vector<Range>& ranges, Ref but) {
+  bool one = true;
+  dag.for_each_index([&](Ref r, Expr e) {
+    for (size_t k = 0; one && r != but && k + 1 < ranges.size(); ++k) {
+      const auto a = coefficient_of(e, ranges[k].var), b = coefficient_of(e, ranges[k + 1].var);
+      one = a && b && *a == *b * ranges[k + 1].extent;
+    }
+  });
+  return one;
+}
+
+bool is_plain_load(const Instr& i) { return i.kind == InstrKind::Load && i.in[0] == loops::kNoRef; }
+
+}  // namespace
 
 std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Target& target) {
   const std::vector<Range>& ranges = dag.ranges();
-  const auto inner =
-      std::count_if(ranges.begin(), ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
-  if (inner != 1 || ranges.size() < 3 || forms(target).empty()) return std::nullopt;
+  const auto inner = static_cast<size_t>(
+      std::count_if(ranges.begin(), ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; }));
+  if (inner < 1 || ranges.size() < inner + 2 || forms(target).empty()) return std::nullopt;
   const loops::Levels levels = loops::levels_of(dag);
   std::vector<Ref> loop;
   for (Ref r = 0; r < dag.instrs().size(); ++r) {
@@ -139,32 +192,69 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
     if (levels.inner[r] || kind == InstrKind::Accumulate) loop.push_back(r);
   }
   RegisterChoice out;
-  out.column = ranges.size() - 2;
-  bool found = false;
-  for (size_t d = 0; d < out.column; ++d) {
-    if (!loops::register_sum(dag.instrs(), loop, ranges[d].var, ranges[out.column].var)) continue;
-    if (!found || hint(ranges[d].extent) > hint(ranges[out.row].extent)) out.row = d;
-    found = true;
+  const size_t last = ranges.size() - inner - 1;  // the last Parallel range
+  const auto sum_of = [&](const Range& row, const Range& column) {
+    return loops::register_sum(dag.instrs(), loop, row.var, column.var);
+  };
+  std::optional<loops::RegisterSum> sum;
+  for (size_t d = 0; d < last; ++d)
+    if (const auto found = sum_of(ranges[d], ranges[last])) {
+      out.rows.push_back(ranges[d]);
+      sum = found;
+    }
+  if (!sum) return std::nullopt;
+  for (size_t d = 0; d < last; ++d)
+    if (sum_of(out.rows[0], ranges[d])) out.columns.push_back(ranges[d]);
+  out.columns.push_back(ranges[last]);
+  // Rows whose elements lie together may begin anywhere. Others are packed along one range.
+  const Instr &row = dag.instrs()[sum->row], &column = dag.instrs()[sum->column];
+  const Expr inmost = ranges.back().var;
+  const auto along = is_plain_load(row) ? coefficient_of(row.index, inmost) : std::nullopt;
+  const bool together = along && along->is_constant(1);
+  if (!together) {
+    out.rows = {*std::max_element(out.rows.begin(), out.rows.end(),
+                                  [](const Range& a, const Range& b) { return hint(a.extent) < hint(b.extent); })};
   }
-  if (!found) return std::nullopt;
-  Sizes s{1, std::max<int64_t>(1, hint(ranges[out.row].extent)), hint(ranges[out.column].extent),
-          hint(ranges.back().extent)};
+  // Columns in panels are one range where a tile is a panel. Otherwise each panel is another product.
+  Sizes s{1, 1, 1, hint(ranges.back().extent), 1, 0, 0};
+  if (const auto apart = coefficient_of(row.index, out.rows.back().var); together && apart) s.apart = hint(*apart);
+  const auto across = is_plain_load(column) ? coefficient_of(column.index, ranges[last].var) : std::nullopt;
+  if (across && across->is_constant(1) && ranges[last].extent.is_constant() && out.columns.size() > 1 &&
+      run_as_one(dag, out.columns, sum->column)) {
+    s.panel = ranges[last].extent.constant();
+  } else {
+    out.columns = {ranges[last]};
+  }
+  const auto is_one_of = [](const std::vector<Range>& list, const Range& r) {
+    return std::any_of(list.begin(), list.end(), [&](const Range& x) { return x.var == r.var; });
+  };
+  Expr rows = 1, columns = 1, products = 1;
+  for (size_t d = 0; d < ranges.size(); ++d) {
+    if (d > last && !ranges[d].extent.is_constant()) return std::nullopt;
+    if (d > last && d + 1 < ranges.size()) s.windows *= ranges[d].extent.constant();
+    if (d > last) continue;
+    Expr& of = is_one_of(out.rows, ranges[d]) ? rows : is_one_of(out.columns, ranges[d]) ? columns : products;
+    of = of * ranges[d].extent;
+  }
   // A kernel for any number of rows should serve many.
   constexpr int64_t kManyRows = 64;
-  if (!ranges[out.row].extent.is_constant()) s.rows = std::max(s.rows, kManyRows);
-  out.items = 1;
-  for (size_t d = 0; d < out.column; ++d) {
-    if (d == out.row) continue;
-    s.products *= std::max<int64_t>(1, hint(ranges[d].extent));
-    out.items = out.items * ranges[d].extent;
+  s.rows = std::max(hint(rows), rows.is_constant() ? int64_t{1} : kManyRows);
+  s.products = std::max<int64_t>(1, hint(products));
+  s.columns = hint(columns);
+  if (s.inner < 1 || s.columns < 1) return std::nullopt;
+  auto tiling = choose(s, target);
+  if (!tiling && s.panel > 0) {
+    out.columns = {ranges[last]};
+    products = products * floordiv(columns, s.panel);
+    columns = s.panel;
+    s.products *= s.columns / s.panel;
+    s.columns = std::exchange(s.panel, 0);
+    tiling = choose(s, target);
   }
-  if (!ranges.back().extent.is_constant() || s.inner < 1 || s.columns < 1) return std::nullopt;
-  const auto tiling = choose(s, target);
   if (!tiling) return std::nullopt;
   out.tile = tiling->tile;
   out.block = tiling->block;
-  out.items =
-      out.items * ceildiv(ranges[out.row].extent, out.tile.row_block) * ceildiv(ranges[out.column].extent, out.block);
+  out.items = products * ceildiv(rows, out.tile.row_block) * ceildiv(columns, out.block);
   out.item_cost = static_cast<int64_t>(std::max(1.0, tiling->item_ns));
   out.us = tiling->ns / 1000;
   return out;

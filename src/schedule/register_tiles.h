@@ -10,13 +10,13 @@ namespace vesta::schedule {
 // Whether a kernel computes a product of F32 matrices of these sizes at least as fast as the library. Rows may be a
 // hint.
 bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const Target& target);
-// The columns of a tile that divide these columns; 0: none do.
-int64_t panel_of(int64_t columns, const Target& target);
+// The columns of the fastest tile for these sizes that divide the columns; 0: none do. Rows are so many floats apart.
+int64_t panel_of(int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target);
 // Whether a kernel computes the node: it is such a product, of operands that lie in memory.
 bool is_register_product(const graph::Node& node, const Target& target);
 
 struct RegisterChoice {
-  size_t row = 0, column = 0;  // ranges of the dag
+  std::vector<loops::Range> rows, columns;  // ranges of the dag that together are the row, and the column
   loops::RegisterTile tile;
   int64_t block = 0;  // columns of a work item
   Expr items, item_cost;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -228,3 +229,72 @@ def test_gradients_are_products_in_kernels() -> None:
         found.append((x.grad, w.grad))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+class Convolutions(nn.Module):
+    """Three, as channels-last takes, with one of interest in the middle."""
+
+    def __init__(self, middle: nn.Conv2d) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(middle.in_channels, middle.in_channels, 1)
+        self.middle = middle
+        self.last = nn.Conv2d(middle.out_channels, middle.out_channels, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.middle(self.first(x)).relu())
+
+
+MIDDLES = {
+    "3x3": (lambda: nn.Conv2d(32, 64, 3, padding=1), 0),
+    "stride": (lambda: nn.Conv2d(32, 64, 3, stride=2, padding=1), 0),
+    "one way": (lambda: nn.Conv2d(32, 32, (1, 5), stride=(2, 1), padding=(0, 2)), 0),
+    "dilation": (lambda: nn.Conv2d(32, 64, 3, padding=2, dilation=2), 0),
+    "patches": (lambda: nn.Conv2d(32, 96, 4, stride=4, bias=False), 0),
+    "pixels": (lambda: nn.Conv2d(32, 64, 1, stride=2), 0),
+    "same": (lambda: nn.Conv2d(32, 32, 3, padding="same"), 0),
+    "short runs": (lambda: nn.Conv2d(4, 64, 3, padding=1), 2),  # with the one before it
+    "groups": (lambda: nn.Conv2d(32, 64, 3, padding=1, groups=2), 1),
+    "no panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 1),
+    "reflect": (lambda: nn.Conv2d(32, 32, 3, padding=1, padding_mode="reflect"), 0),
+}
+
+
+@pytest.mark.parametrize("name", MIDDLES)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_convolutions(name: str, batch: int) -> None:
+    make, calls = MIDDLES[name]
+    torch.manual_seed(0)
+    middle = make()
+    model = Convolutions(middle).eval()
+    exact = copy.deepcopy(model).double()
+    x = torch.randn(batch, middle.in_channels, 13, 12)
+    with torch.no_grad():
+        compiled = vesta.compile(model, options={"only_if_faster": False, **FRESH})
+        result, eager, expected = compiled(x), model(x), exact(x.double())
+    error, allowed = (result - expected).abs().max().item(), (eager - expected).abs().max().item()
+    assert result.shape == eager.shape and result.stride() == eager.stride()
+    assert error <= 3 * allowed + 1e-6 * expected.abs().max().item()
+    assert len([c for c in calls_of(compiled) if "conv" in c]) == calls
+
+
+def test_convolutions_of_changed_weights_and_other_sizes() -> None:
+    torch.manual_seed(0)
+    model = Convolutions(nn.Conv2d(32, 64, 3, padding=1)).eval()
+    compiled = vesta.compile(model, options={"only_if_faster": False, **FRESH}, dynamic=True)
+    with torch.no_grad():
+        for size in [(1, 32, 9, 9), (2, 32, 17, 8), (5, 32, 3, 3), (1, 32, 64, 64)]:
+            x = torch.randn(size)
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+            model.middle.weight.mul_(1.25)
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_convolutions_of_not_a_number() -> None:
+    torch.manual_seed(0)
+    model = Convolutions(nn.Conv2d(32, 64, 3, padding=1)).eval()
+    compiled = vesta.compile(model, options={"only_if_faster": False, **FRESH})
+    x = torch.randn(1, 32, 9, 9)
+    x[0, 3, 0, 0], x[0, 5, 8, 8] = float("nan"), float("inf")
+    with torch.no_grad():
+        result, eager = compiled(x), model(x)
+    torch.testing.assert_close(result, eager, rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -158,6 +158,60 @@ stage
   }
 }
 
+// A convolution of 3 x 3 pixels with stride S: rows are pixels, whose windows are read in place. Columns lie in panels.
+TEST(RegisterProducts, WindowsOfPixels) {
+  const int64_t lanes = host_lanes();
+  const std::string pattern = R"(kernel
+SIZErange p0 parallel M
+range p1 parallel N
+range i0 inner 3
+range i1 inner RUN
+vector p1 lanes LANES
+block BLOCK
+registers TR by LANES rows RB slice LANES
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 write
+stage loop
+  %0 = load f32 b0[S*C*((p0) % (W)) + S*PITCH*((p0) // (W)) + PITCH*i0 + i1]
+  %1 = load f32 b1[LANES*i1 + LANES*RUN*i0 + 3*RUN*LANES*((p1) // (LANES)) + (p1) % (LANES)]
+  %2 = mul f32 %0 %1
+  %3 = accumulate f32 sum %2
+stage
+  %4 = result f32 %3
+  store f32 b2[p1 + N*p0] %4
+)";
+  const auto n = [](int64_t v) { return std::to_string(v); };
+  constexpr int64_t kChannels = 7, kWidth = 5;  // of the result
+  for (const int64_t stride : {1, 2})
+    for (const int64_t height : {1, 3, 4})
+      for (const int64_t tile : {2, 3, 4})
+        for (const bool symbolic : {false, true}) {
+          SCOPED_TRACE(fmt::format("stride {}, {} rows, tiles of {}, {}", stride, height, tile, symbolic));
+          const int64_t rows = height * kWidth, pitch = (stride * (kWidth - 1) + 3) * kChannels;
+          const int64_t columns = 3 * lanes, run = 3 * kChannels;
+          const auto k = loops::parse_kernel(text(pattern, {{"SIZE", symbolic ? "size s0\n" : ""},
+                                                            {"3*RUN*LANES", n(3 * run * lanes)},
+                                                            {"LANES*RUN", n(lanes * run)},
+                                                            {"S*PITCH", n(stride * pitch)},
+                                                            {"S*C", n(stride * kChannels)},
+                                                            {"PITCH", n(pitch)},
+                                                            {"BLOCK", n(2 * lanes)},
+                                                            {"LANES", n(lanes)},
+                                                            {"RUN", n(run)},
+                                                            {"TR", n(tile)},
+                                                            {"RB", n(2 * tile)},
+                                                            {"M", symbolic ? "s0" : n(rows)},
+                                                            {"N", n(columns)},
+                                                            {"W", n(kWidth)}}));
+          const std::vector<int64_t> sizes = symbolic ? std::vector<int64_t>{rows} : std::vector<int64_t>();
+          expect_same(*k,
+                      {random_array(DType::F32, pitch * (stride * (height - 1) + 3), 1),
+                       random_array(DType::F32, columns * 3 * run, 2), random_array(DType::F32, rows * columns, 3)},
+                      sizes, 4, 1e-4);
+        }
+}
+
 TEST(RegisterProducts, NotANumberAndInfinity) {
   const Case c{6, host_lanes() + 2, 40, 4, 1, 8, 1, 4};
   Array rows = random_array(DType::F32, c.rows * c.inner, 1);

@@ -111,13 +111,41 @@ output %3
   EXPECT_GT(std::get<KernelStep>(soft.steps[0]).kernel->registers.rows, 0);
 }
 
+// The pixels of a convolution are one range of rows, and the panels of its weight one range of columns.
+TEST(Registers, WindowsOfPixels) {
+  const Plan plan = plan_of(R"(
+input %0 : f32[2, 9, 9, 32] = argument "x"
+input %1 : f32[2, 3, 3, 32, 48] = parameter "panels"
+%2 : f32[2, 4, 9, 32, 3]{2592, 576, 32, 1, 288} = aten::unfold(%0, 1, 3, 2)
+%3 : f32[2, 4, 4, 32, 3, 3]{2592, 576, 64, 1, 288, 32} = aten::unfold(%2, 2, 3, 2)
+%4 : f32[2, 4, 4, 3, 3, 32]{2592, 576, 64, 288, 32, 1} = aten::permute(%3, [0, 1, 2, 4, 5, 3])
+%5 : f32[2, 4, 4, 96] = vesta::packed_linear(%4, %1, none)
+%6 : f32[2, 4, 4, 96] = aten::relu(%5)
+output %6
+)",
+                            target_of(64, 2));
+  const KernelStep* const k = only_kernel(plan);
+  ASSERT_TRUE(k);
+  const loops::Kernel& kernel = *k->kernel;
+  ASSERT_GT(kernel.registers.rows, 0);
+  EXPECT_FALSE(kernel.registers.packs_rows);
+  EXPECT_FALSE(kernel.registers.packs_columns);
+  std::vector<int64_t> extents;
+  for (const loops::Range& r : kernel.ranges) extents.push_back(r.extent.constant());
+  EXPECT_EQ(extents, (std::vector<int64_t>{2 * 4 * 4, 96, 3, 3 * 32}));
+  EXPECT_EQ(k->flops, 2 * 32 * 96 * 9 * 32);
+}
+
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
-  EXPECT_EQ(panel_of(768, wide), 48);
-  EXPECT_EQ(panel_of(512, wide), 64);
-  EXPECT_EQ(panel_of(40, wide), 0);
-  EXPECT_EQ(panel_of(768, narrow), 16);
-  EXPECT_EQ(panel_of(24, narrow), 24);
+  const auto panel = [](int64_t columns, const Target& target) { return panel_of(64, columns, 768, 768, target); };
+  EXPECT_EQ(panel(768, wide), 48);
+  EXPECT_EQ(panel(512, wide), 64);
+  EXPECT_EQ(panel(40, wide), 0);
+  EXPECT_EQ(panel(768, narrow), 24);
+  EXPECT_EQ(panel(24, narrow), 24);
+  EXPECT_EQ(panel_of(196, 512, 512, 512, wide), 32);   // 14 tiles of 14 rows
+  EXPECT_EQ(panel_of(196, 512, 512, 1024, wide), 64);  // 14 rows would share one set of the cache
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// A matrix product whose sums are in registers (loops/register_product.h). For each slice of the inner range: for each
+// A matrix product whose sums are in registers (loops/register_product.h). For each slice of the inner space: for each
 // tile of columns: for each tile of rows, the sums of the tile; after the last slice, the stages that read the sums.
 //
-// Rows and columns past the end are computed and not stored: rows of a tile past the end are the last row again, and
-// columns past the end are those of a masked load, or the last column again.
+// The last rows are one or two halves of a tile. Rows and columns past the end are computed and not stored: rows past
+// the end are the last row again, and columns past the end are those of a masked load, or the last column again.
 #include <algorithm>
 
 #include "base/check.h"
@@ -19,7 +19,6 @@ namespace {
 constexpr int64_t kPiece = 128;                          // products that a register adds up one after another
 constexpr int64_t kTilesTogether = 4, kPrefetched = 12;  // tiles that are packed at once, inner elements ahead
 constexpr int64_t kLineFloats = 16;
-constexpr int64_t kFewRows = 2;  // of a tile where a whole one has too many
 const llvm::Align kFloat(4);
 
 }  // namespace
@@ -28,12 +27,12 @@ void Emitter::product_item() {
   const RegisterTile& t = k_.registers;
   const Expr rows = k_.ranges[static_cast<size_t>(k_.vector) - 1].extent;
   const Expr columns = k_.ranges[static_cast<size_t>(k_.vector)].extent, inner = k_.ranges.back().extent;
-  const loops::RegisterScratch scratch = loops::register_scratch(k_);
   const auto loop_stage =
       std::find_if(k_.stages.begin(), k_.stages.end(), [](const loops::Stage& s) { return s.loop; });
   const auto sum = loops::register_sum(k_.instrs, loop_stage->body, shape_.row, shape_.lane);
   VESTA_CHECK(sum, "tiles in registers of a kernel that is no product");
   product_.sum = *sum;
+  const loops::RegisterScratch scratch = loops::register_scratch(k_, *sum);
   product_.one_slice = loops::has_one_slice(k_);
   const auto smaller = [&](Expr a, Expr b) {
     Value *x = scalar(a), *y = scalar(b);
@@ -51,6 +50,7 @@ void Emitter::product_item() {
   product_.rows = part(scratch.rows);
   product_.columns = part(scratch.columns);
   product_.sums = part(scratch.sums);
+  product_.pointers = loops::rows_have_pointers(k_, *sum) ? part(scratch.pointers) : nullptr;
   const auto in_slice = [&](Value* begin, Value* end) {
     if (t.packs_rows) pack_rows(begin, end);
     loop(number(0), product_.end_column, t.columns, scopes_.back().level, 3, true, 0, [&](Value* column) {
@@ -66,24 +66,43 @@ void Emitter::product_item() {
           Value* const few = b_.CreateSelect(whole, last, row);
           loop(number(0), b_.CreateZExt(whole, b_.getInt64Ty()), 1, 3, 3, false, 0,
                [&](Value*) { multiply(t.rows, row, column, begin, end); });
-          loop(few, last, std::min(kFewRows, t.rows), 3, 3, false, 0,
-               [&](Value* at) { multiply(std::min(kFewRows, t.rows), at, column, begin, end); });
+          const int64_t half = (t.rows + 1) / 2;
+          loop(few, last, half, 3, 3, false, 0, [&](Value* at) { multiply(half, at, column, begin, end); });
         }
         b_.SetInsertPoint(scopes_.back().end);
         if (product_.one_slice) {
           finish_tile(row, last, column);
         } else {
-          Value* const done = b_.CreateZExt(b_.CreateICmpEQ(end, all), b_.getInt64Ty());
-          loop(number(0), done, 1, 3, 3, false, 0, [&](Value*) { finish_tile(row, last, column); });
+          Value* const ends = b_.CreateAnd(product_.in_last, b_.CreateICmpEQ(end, all));
+          loop(number(0), b_.CreateZExt(ends, b_.getInt64Ty()), 1, 3, 3, false, 0,
+               [&](Value*) { finish_tile(row, last, column); });
         }
       });
     });
   };
+  if (product_.pointers) point_to_rows();
   if (product_.one_slice) return in_slice(number(0), all);
-  loop(number(0), all, t.slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
+  product_.in_first = product_.in_last = b_.getTrue();
+  product_slices(static_cast<size_t>(k_.vector) + 1, [&] {
+    loop(number(0), all, t.slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
+      b_.SetInsertPoint(scopes_.back().end);
+      Value* const next = b_.CreateAdd(begin, number(t.slice));
+      in_slice(begin, b_.CreateSelect(b_.CreateICmpSLT(next, all), next, all));
+    });
+  });
+}
+
+// Loops over the Inner ranges from this one to the last but one.
+void Emitter::product_slices(size_t range, const std::function<void()>& body) {
+  if (range + 1 == k_.ranges.size()) return body();
+  Value* const extent = scalar(k_.ranges[range].extent);
+  loop(number(0), extent, 1, scopes_.back().level, 3, true, k_.ranges[range].var, [&](Value* at) {
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const next = b_.CreateAdd(begin, number(t.slice));
-    in_slice(begin, b_.CreateSelect(b_.CreateICmpSLT(next, all), next, all));
+    const auto outer = std::pair(product_.in_first, product_.in_last);
+    product_.in_first = b_.CreateAnd(outer.first, b_.CreateICmpEQ(at, number(0)));
+    product_.in_last = b_.CreateAnd(outer.second, b_.CreateICmpEQ(at, b_.CreateSub(extent, number(1))));
+    product_slices(range + 1, body);
+    std::tie(product_.in_first, product_.in_last) = outer;
   });
 }
 
@@ -236,6 +255,47 @@ void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
   });
 }
 
+// Where the element that the load reads for this value of `var`, and the first values of these Inner ranges, lies.
+Value* Emitter::pointer_at(const Instr& load, Expr var, Value* value, std::span<const loops::Range> inner) {
+  const Expr start = substitute(load.index, [&](Expr s) {
+    return std::any_of(inner.begin(), inner.end(), [&](const loops::Range& r) { return r.var == s; }) ? Expr(0) : s;
+  });
+  // What depends on this value belongs to no other pointer.
+  scopes_.emplace_back(shape_.level_of(var), scopes_.back().end);
+  scopes_.back().scalars[var] = value;
+  Value* const pointer = base_pointer(load.buffer, start);
+  scopes_.pop_back();
+  return pointer;
+}
+
+// The Inner ranges but the last one.
+std::span<const loops::Range> Emitter::outer_ranges() const {
+  return std::span(k_.ranges).subspan(static_cast<size_t>(k_.vector) + 1, shape_.loops.size() - 1);
+}
+
+// How far a row's elements of the current slices are from its first ones.
+Expr Emitter::start_of_rows() const {
+  Expr sum = 0;
+  for (const loops::Range& r : outer_ranges())
+    sum = sum + *coefficient_of(k_.instrs[product_.sum.row].index, r.var) * r.var;
+  return sum;
+}
+
+// Keeps where the rows of the work item begin. Rows of a tile past the end are the last row.
+void Emitter::point_to_rows() {
+  const Instr& i = k_.instrs[product_.sum.row];
+  const auto inner = std::span(k_.ranges).subspan(static_cast<size_t>(k_.vector) + 1);
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* const last = b_.CreateSub(product_.end_row, number(1));
+  Value* const end = b_.CreateAdd(last, number(k_.registers.rows));
+  loop(product_.first_row, end, 1, scopes_.back().level, 4, true, 0, [&](Value* row) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const from = pointer_at(i, shape_.row, b_.CreateSelect(b_.CreateICmpSLT(row, last), row, last), inner);
+    b_.SetInsertPoint(scopes_.back().end);
+    b_.CreateStore(from, b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row)));
+  });
+}
+
 // Adds up the products of a tile of `rows` rows, over the inner elements from begin to end, and keeps its sums in
 // scratch.
 void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Value* end) {
@@ -246,6 +306,7 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   llvm::Type* const element = b_.getFloatTy();
   llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
 
+  const auto inmost = std::span(k_.ranges).last(1);
   // Where the tile's operands begin, and how far it is to the next row, and to the next inner element.
   std::vector<Value*> row_at;
   Value *column_at, *row_step = number(1), *column_step = number(t.columns);
@@ -256,26 +317,35 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
     for (int64_t r = 0; r < rows; ++r)
       row_at.push_back(b_.CreateGEP(element, product_.rows, b_.CreateAdd(first, number(r * next))));
     if (packs_rows_together()) row_step = number(t.rows);
-  } else {
-    const Expr step = *coefficient_of(a.index, shape_.row);
-    const Expr rest = substitute(a.index, [&](Expr s) { return s == inner || s == shape_.row ? Expr(0) : s; });
-    Value *const from = base_pointer(a.buffer, rest), *const stride = scalar(step);
+  } else if (product_.pointers) {
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const last = b_.CreateSub(product_.end_row, number(1));
+    Value* const first = b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row));
+    Value* const slice = scalar(start_of_rows());
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const offset = b_.CreateAdd(slice, begin);
     for (int64_t r = 0; r < rows; ++r) {
-      Value* at = b_.CreateAdd(row, number(r));
+      Value* const at = b_.CreateConstGEP1_64(b_.getPtrTy(), first, static_cast<uint64_t>(r));
+      row_at.push_back(b_.CreateGEP(element, b_.CreateLoad(b_.getPtrTy(), at), offset));
+    }
+  } else {
+    Value* const from = pointer_at(a, shape_.row, row, inmost);
+    Value* const stride = scalar(*coefficient_of(a.index, shape_.row));
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* const first = b_.CreateGEP(element, from, begin);
+    Value* const last = b_.CreateSub(b_.CreateSub(product_.end_row, number(1)), row);
+    for (int64_t r = 0; r < rows; ++r) {
+      Value* at = number(r);
       if (rows != t.rows) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
-      row_at.push_back(b_.CreateGEP(element, from, b_.CreateAdd(b_.CreateMul(at, stride), begin)));
+      row_at.push_back(b_.CreateGEP(element, first, b_.CreateMul(at, stride)));
     }
   }
   if (t.packs_columns) {
     column_at = product_.columns;
   } else {
-    const Expr rest = substitute(b.index, [&](Expr s) { return s == inner || s == shape_.lane ? Expr(0) : s; });
-    Value* const from = base_pointer(b.buffer, rest);
+    Value* const from = pointer_at(b, shape_.lane, column, inmost);
     column_step = scalar(*coefficient_of(b.index, inner));
     b_.SetInsertPoint(scopes_.back().end);
-    column_at = b_.CreateGEP(element, from, b_.CreateAdd(column, b_.CreateMul(begin, column_step)));
+    column_at = b_.CreateGEP(element, from, b_.CreateMul(begin, column_step));
   }
 
   std::vector<llvm::AllocaInst*> sums;
@@ -310,7 +380,8 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
       }
     });
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const first = one_piece ? nullptr : b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
+    Value* first = one_piece ? nullptr : b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
+    if (!product_.one_slice) first = b_.CreateAnd(first, product_.in_first);
     for (int64_t n = 0; n < rows * vectors; ++n) {
       Value* const to = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(n * lanes_));
       Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);

@@ -144,6 +144,11 @@ class Emitter {
 
   // emit_product.cpp
   void product_item();
+  llvm::Value* pointer_at(const loops::Instr& load, Expr var, llvm::Value* value, std::span<const loops::Range> inner);
+  void point_to_rows();
+  std::span<const loops::Range> outer_ranges() const;
+  Expr start_of_rows() const;
+  void product_slices(size_t range, const std::function<void()>& body);
   void pack_rows(llvm::Value* begin, llvm::Value* end);
   void prefetch_inner(const loops::Instr& i, int64_t floats);
   void pack_columns(llvm::Value* column, llvm::Value* begin, llvm::Value* end);
@@ -199,8 +204,10 @@ class Emitter {
   struct ProductItem {
     loops::RegisterSum sum;
     llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;             // in scratch
+    llvm::Value* pointers = nullptr;                                              // to the rows; in scratch, too
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
     bool one_slice = false;
+    llvm::Value *in_first = nullptr, *in_last = nullptr;  // the ranges around the slices are at their first, last value
   } product_;
   // The value of a Store or RowStore: its parts, and its form in memory.
   struct Stored {

@@ -114,11 +114,13 @@ void scaled_mm(const NodeArgs& args, Guards& g, Results& results) {
 
 void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType &x = args.tensor(0), &panels = args.tensor(1);
-  dims(panels, 3, "packed_linear");
+  VESTA_USER_CHECK(panels.dim() >= 3, "packed_linear needs panels of at least 3 dimensions");
   same_type(x, panels, "packed_linear");
-  agree(g, x.sizes.back(), panels.sizes[1], "packed_linear");
-  Sizes sizes = x.sizes;
-  sizes.back() = panels.sizes[0] * panels.sizes[2];
+  const size_t inner = panels.dim() - 2;
+  VESTA_USER_CHECK(x.dim() >= inner, "packed_linear sums over more dimensions than x has");
+  Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<std::ptrdiff_t>(inner));
+  for (size_t d = 0; d < inner; ++d) agree(g, x.sizes[sizes.size() + d], panels.sizes[1 + d], "packed_linear");
+  sizes.push_back(panels.sizes.front() * panels.sizes.back());
   results = {contiguous_like(x, sizes)};
 }
 

@@ -21,7 +21,7 @@ constexpr PassRow kPasses[] = {
     {"linear", recognise_linear},
     {"conv-batch-norm", fold_batch_norm},
     {"channels-last", use_channels_last},
-    {"pointwise-convolutions", write_pointwise_convolutions, DeviceType::CPU},
+    {"convolution-products", write_convolution_products, DeviceType::CPU},
     {"row-products", write_row_products},
     {"linear-library", use_library_linear, DeviceType::CPU},
     {"pack-columns", pack_columns, DeviceType::CPU},

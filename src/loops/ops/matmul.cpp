@@ -60,7 +60,8 @@ ProductOperands packed_linear(const Node& node) {
   return {.rows = node.input(0),
           .columns = node.input(1),
           .bias = value_or_null(node.named().get("bias")),
-          .in_panels = true};
+          .in_panels = true,
+          .inner = node.input(1)->type.dim() - 2};
 }
 
 constexpr LoweringRow kRows[] = {
@@ -80,7 +81,8 @@ std::optional<ProductOperands> product_operands(const Node& node) {
   const size_t dims = node.results[0] ? node.results[0]->type.dim() : 0;
   if (dims < 2) return std::nullopt;
   ProductOperands p = row->product(node);
-  if (!p.rows || p.rows->type.dim() != dims || p.columns->type.dim() != (p.in_panels ? 3 : 2)) return std::nullopt;
+  if (!p.rows || p.rows->type.dim() != dims + p.inner - 1 || p.columns->type.dim() != (p.in_panels ? 2 : 1) + p.inner)
+    return std::nullopt;
   return p;
 }
 

@@ -23,10 +23,10 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
     if (why) *why = reason;
     return std::nullopt;
   };
-  if (product_operands(node)) {
+  if (const auto product = product_operands(node)) {
     ReductionShape s;
-    s.reduced.assign(reduced_sizes(node).size(), false);
-    s.reduced.back() = true;
+    s.reduced.assign(node.results[0]->type.dim(), false);
+    s.reduced.resize(s.reduced.size() + product->inner, true);
     return s;
   }
   graph::NodeArgs args = node.named();
@@ -99,7 +99,8 @@ std::vector<Expr> reduced_sizes(const Node& node) {
   const auto product = product_operands(node);
   if (!product) return node.input(0)->type.sizes;
   std::vector<Expr> sizes = node.results[0]->type.sizes;
-  sizes.push_back(product->rows->type.sizes.back());
+  const std::vector<Expr>& rows = product->rows->type.sizes;
+  sizes.insert(sizes.end(), rows.end() - static_cast<std::ptrdiff_t>(product->inner), rows.end());
   return sizes;
 }
 

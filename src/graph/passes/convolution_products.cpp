@@ -1,0 +1,151 @@
+// Writes convolutions in channels-last as matrix products where a kernel of ours computes these on a CPU: each pixel of
+// the result is a row. The kernel also computes what follows, and there is no call of a library, which costs some
+// microseconds.
+//
+// A convolution of 1 x 1 pixels is an aten::linear of x, or of every second pixel of x. A larger one is a
+// vesta::packed_linear that sums over the pixels of a window and their channels. Windows are views of x, or of a copy
+// with zeros around it; no window is copied. A convolution of one image of one pixel, as in squeeze-and-excite blocks,
+// becomes a product of one row.
+#include <algorithm>
+#include <map>
+
+#include "graph/passes/convolution.h"
+#include "graph/passes/library.h"
+#include "graph/passes/panels.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+constexpr int64_t kLeastRun = 16;  // neighbouring elements of a window's row
+
+bool all_are(const IntList& list, int64_t n) {
+  return std::all_of(list.begin(), list.end(), [&](Expr e) { return e.is_constant(n); });
+}
+
+bool is_one_pixel(const TensorType& x) { return (x.sizes[0] * x.sizes[2] * x.sizes[3]).is_constant(1); }
+
+class Products {
+ public:
+  Products(Graph& graph, const PassContext& context) : graph_(graph), context_(context), rewriter_(graph, context) {}
+
+  bool run() {
+    graph_.for_each_node([&](Node* n) {
+      const std::optional<Convolution> c = as_library_convolution(*n);
+      if (c && !n->prepacked && !rewriter_.is_output(n->results[0])) convolution(n, *c);
+    });
+    return rewriter_.changed();
+  }
+
+ private:
+  void convolution(Node* n, const Convolution& c) {
+    const TensorType &x = c.x->type, &w = c.w->type, &y = n->results[0]->type;
+    const bool constant = std::all_of(w.sizes.begin(), w.sizes.end(), [](Expr e) { return e.is_constant(); });
+    if (c.groups != 1 || x.dtype != DType::F32 || !constant || !lies_channels_last(x)) return;
+    const bool pointwise = w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1) && all_are(c.padding, 0);
+    if (pointwise && !lies_channels_last(w)) return;  // a view of it is a matrix
+    Value* made = nullptr;
+    if (pointwise && is_one_pixel(x)) {
+      if (!is_contiguous(y) || !rewriter_.may()) return;
+      Builder b = builder(n);
+      Value* const row = b("aten::view", {c.x, IntList{1, x.sizes[1]}});
+      made = b("aten::view", {linear(b, n, c, row), IntList(y.sizes)});
+    } else {
+      const Expr pixels = y.sizes[0] * y.sizes[2] * y.sizes[3];
+      if (y.strides != channels_last_strides(y.sizes) ||
+          !context_.computes_product(hint(pixels), w.sizes[0].constant(), inner_of(w)))
+        return;
+      const int64_t panel = panel_of(n, c, hint(pixels));
+      const int64_t run = (w.sizes[1] * (c.dilation[1].is_constant(1) ? w.sizes[3] : Expr(1))).constant();
+      if (!pointwise && (panel == 0 || run < kLeastRun)) return;
+      if (!rewriter_.may()) return;
+      Builder b = builder(n);
+      Value* const product = panel == 0 ? linear(b, n, c, pixels_of(b, c))
+                                        : b("vesta::packed_linear", {pointwise ? pixels_of(b, c) : windows_of(b, c),
+                                                                     panels(b, c, panel), n->named().get("bias")});
+      made = b("aten::permute", {product, IntList{0, 3, 1, 2}});
+    }
+    rewriter_.substitute(n->results[0], made);
+    graph_.erase(n);
+  }
+
+  static int64_t inner_of(const TensorType& w) { return (w.sizes[1] * w.sizes[2] * w.sizes[3]).constant(); }
+
+  // The rows of a panel in which the weight is laid out once; 0: it is not.
+  int64_t panel_of(Node* n, const Convolution& c, int64_t pixels) {
+    const TensorType& w = c.w->type;
+    if (!context_.panel_of || !is_constant_weight(parameters_, c.w)) return 0;
+    const int64_t apart = (w.sizes[1] * c.stride[1]).constant();
+    const int64_t panel = context_.panel_of(pixels, w.sizes[0].constant(), inner_of(w), apart);
+    // A weight that is computed for this convolution alone is dropped once it is packed.
+    const bool frees = c.w->producer && std::all_of(c.w->users.begin(), c.w->users.end(),
+                                                    [&](Node* u) { return u == n || u->prepacked; });
+    const int64_t bytes = frees || panels_.contains({c.w, panel}) ? 0 : bytes_of(w).value_or(0);
+    if (panel == 0 || bytes > left_) return 0;
+    left_ -= bytes;
+    return panel;
+  }
+
+  Value* panels(Builder& b, const Convolution& c, int64_t panel) {
+    Value*& made = panels_[{c.w, panel}];
+    if (made) return made;
+    const bool pointwise = c.w->type.sizes[2].is_constant(1) && c.w->type.sizes[3].is_constant(1);
+    Node* const rows = pointwise ? b.node("aten::view", {c.w, IntList{c.w->type.sizes[0], c.w->type.sizes[1]}})
+                                 : b.node("aten::permute", {c.w, IntList{0, 2, 3, 1}});
+    rows->prepacked = true;
+    return made = in_panels(b, rows->results[0], panel);
+  }
+
+  // The pixels of x that a convolution of 1 x 1 pixels reads: [image, row, column, channel].
+  static Value* pixels_of(Builder& b, const Convolution& c) {
+    Value* pixels = b("aten::permute", {c.x, IntList{0, 2, 3, 1}});
+    for (const size_t d : {0, 1})
+      if (!c.stride[d].is_constant(1))
+        pixels = b("aten::slice.Tensor",
+                   {pixels, Expr(static_cast<int64_t>(d) + 1), Expr(0), pixels->type.sizes[d + 1], c.stride[d]});
+    return pixels;
+  }
+
+  // The windows of x: [image, row, column, row of the window, column of the window, channel].
+  static Value* windows_of(Builder& b, const Convolution& c) {
+    Value* v = b("aten::permute", {c.x, IntList{0, 2, 3, 1}});
+    if (!all_are(c.padding, 0))
+      v = b("aten::constant_pad_nd",
+            {v, IntList{0, 0, c.padding[1], c.padding[1], c.padding[0], c.padding[0]}, Expr(0)});
+    for (const size_t d : {0, 1}) {
+      const Expr length = (c.w->type.sizes[2 + d] - 1) * c.dilation[d] + 1;
+      v = b("aten::unfold", {v, Expr(static_cast<int64_t>(d) + 1), length, c.stride[d]});
+      if (!c.dilation[d].is_constant(1)) v = b("aten::slice.Tensor", {v, Expr(-1), Expr(0), length, c.dilation[d]});
+    }
+    return b("aten::permute", {v, IntList{0, 1, 2, 4, 5, 3}});
+  }
+
+  Value* linear(Builder& b, Node* n, const Convolution& c, Value* rows) {
+    Node* const matrix = b.node("aten::view", {c.w, IntList{c.w->type.sizes[0], c.w->type.sizes[1]}});
+    matrix->prepacked = is_constant_weight(parameters_, c.w);
+    return b("aten::linear", {rows, matrix->results[0], n->named().get("bias")});
+  }
+
+  Builder builder(Node* before) {
+    Builder b(graph_, before);
+    b.source = before->source;
+    return b;
+  }
+
+  Graph& graph_;
+  const PassContext& context_;
+  Rewriter rewriter_;
+  const std::vector<bool> parameters_ = parameters_of(graph_);
+  std::map<std::pair<Value*, int64_t>, Value*> panels_;
+  int64_t left_ = panel_budget(graph_, context_);
+};
+
+}  // namespace
+
+bool write_convolution_products(Graph& graph, const PassContext& context) {
+  if (!context.inference || !context.computes_product) return false;
+  return Products(graph, context).run();
+}
+
+}  // namespace vesta::graph
