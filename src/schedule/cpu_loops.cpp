@@ -20,11 +20,13 @@ using loops::Ref;
 
 namespace {
 
-constexpr int64_t kItemElements = 2048;  // of a pointwise work item
-constexpr int64_t kTransposeTile = 16;   // rows that share the cache lines of a gather
-constexpr int64_t kUnrolled = 4;         // passes of a short loop
-constexpr int64_t kMostUnrolled = 400;   // of the unrolled code; each instruction costs compile time
-constexpr double kGather = 8;            // the cost of a strided element; a contiguous one costs 1
+constexpr int64_t kItemElements = 2048;       // of a pointwise work item
+constexpr int64_t kTransposeTile = 16;        // rows that share the cache lines of a gather
+constexpr int64_t kUnrolled = 4;              // passes of a short loop
+constexpr int64_t kMostUnrolled = 400;        // of the unrolled code; each instruction costs compile time
+constexpr int64_t kRepeatedBytes = 16 << 10;  // that each step reads again
+constexpr int64_t kLeastPart = 4;             // vectors
+constexpr double kGather = 8;                 // the cost of a strided element; a contiguous one costs 1
 
 class Chooser : LoopNest {
  public:
@@ -148,7 +150,7 @@ class Chooser : LoopNest {
       return;
     }
     const bool row = inner(best);
-    if (!row && !reduces) tile(best);
+    if (!row && !reduces) tile(cut_repeated(best));
     move_last(row || reduces ? best : vector_);
     int64_t block = 0;
     if (!row) {
@@ -166,6 +168,31 @@ class Chooser : LoopNest {
       items = items * (d == vector_ && block > 0 ? ceildiv(ranges_[d].extent, block) : ranges_[d].extent);
     }
     out_.items = items;
+  }
+
+  // Where each step along the other ranges reads much memory again along range v, as the taps of a convolution, cuts v
+  // into parts of which this memory stays in the level 1 cache. The parts are the outermost range. Gives the new v.
+  size_t cut_repeated(size_t v) {
+    const Range r = ranges_[v];
+    int64_t repeated = 0;  // bytes of an element of v
+    for (const Access& a : accesses_) {
+      bool elsewhere = a.store || !a.strides[v] || *a.strides[v] == 0;
+      for (size_t d = 0; d < ranges_.size(); ++d) elsewhere |= d != v && (!a.strides[d] || *a.strides[d] != 0);
+      if (!elsewhere) repeated += a.bytes;
+    }
+    if (ranges_.size() < 2 || !r.extent.is_constant() || r.extent.constant() * repeated <= kRepeatedBytes) return v;
+    const int64_t vectors = r.extent.constant() / lanes(), most = kRepeatedBytes / repeated / lanes();
+    const int64_t part = r.extent.constant() % lanes() || most < 1 ? 0 : largest_divisor(vectors, most) * lanes();
+    if (part < kLeastPart * lanes()) return v;
+    const Range high{dag_.new_variable(r.extent.constant() / part), r.extent.constant() / part, RangeKind::Parallel};
+    const Range low{dag_.new_variable(part), part, RangeKind::Parallel};
+    const Expr image = high.var * Expr(part) + low.var;
+    dag_.rewrite_indices(
+        [&](Expr x) { return contains(x, r.var) ? substitute(x, [&](Expr s) { return s == r.var ? image : s; }) : x; });
+    ranges_[v] = low;
+    ranges_.insert(ranges_.begin(), high);
+    read_accesses();
+    return v + 1;
   }
 
   // Gives a pointwise kernel an Inner range: along the unit stride of accesses that the vector gathers, or so that a

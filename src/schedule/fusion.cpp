@@ -266,6 +266,7 @@ void Fusion::open_group(int i) {
   g.cost = u.cost;
   g.fusable = !u.is_call() && u.kind != SchedulerNodeKind::Assert;
   g.prepacked = u.prepacked;
+  g.windowed = u.windowed;
   if (g.fusable) place_alone(i);
   collect_reads(i);
   for (const Read& r : u.reads) {
@@ -446,6 +447,7 @@ bool Fusion::try_merge(int a, int b) {
   if (!ga.fusable || !gb.fusable || ga.prepacked != gb.prepacked) return false;
   if (gb.first - ga.last > limits_.distance || ga.nodes.size() + gb.nodes.size() > limits_.nodes) return false;
   if (ga.cost + gb.cost > limits_.group_cost) return false;
+  if ((ga.windowed && gb.reduces) || (gb.windowed && ga.reduces)) return false;
   if (!legal(a, b)) return false;
   const bool alike = ga.dims == gb.dims;
   bool ok = alike && edges_match(a, b);
@@ -495,6 +497,7 @@ void Fusion::join(int a, int b) {
   std::merge(ga.nodes.begin(), ga.nodes.end(), gb.nodes.begin(), gb.nodes.end(), std::back_inserter(all));
   gb.nodes = std::move(all);
   gb.reduces |= ga.reduces;
+  gb.windowed |= ga.windowed;
   gb.cost += ga.cost;
   gb.first = std::min(ga.first, gb.first);
   gb.last = std::max(ga.last, gb.last);

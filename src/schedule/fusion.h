@@ -59,9 +59,10 @@ struct SchedulerNode {
   bool needed = false;  // read by an ATen call, an output or a mutation: always has a buffer
   bool prepacked = false;
   int group = -1;
-  std::string reason;  // Extern: why it is one; Copy: why it is a call of aten::clone, if it is one
-  int cost = 0;        // prims per element, with inlined operands
-  int big_loads = 0;   // operands as large as the result
+  std::string reason;     // Extern: why it is one; Copy: why it is a call of aten::clone, if it is one
+  int cost = 0;           // prims per element, with inlined operands
+  int big_loads = 0;      // operands as large as the result
+  bool windowed = false;  // it, or what is inlined into it, reads windows (loops::LoweringRow::windows)
   // Reductions
   loops::ReductionShape shape;
   std::vector<Expr> operand_sizes;  // of the operand; Partial: with the split dimension as two
@@ -91,6 +92,7 @@ struct FusionGroup {
   std::vector<IterationDim> dims;
   bool fusable = false;
   bool reduces = false;
+  bool windowed = false;  // a node is: the loop over the channels of a pixel shares the conditions of its windows
   bool prepacked = false;
   bool alive = true;
   bool replaces_input =

@@ -491,6 +491,8 @@ void Fusion::decide_inlining() {
   struct Use {
     int64_t volume = 0;
     bool many = false;
+    bool windowed = false;  // computed where it is read, it would be computed for each window anew
+    bool reduced = false;
   };
   std::vector<std::vector<std::pair<const Value*, int>>> seen(nodes.size());
   std::vector<Use> uses(nodes.size());
@@ -502,6 +504,7 @@ void Fusion::decide_inlining() {
     if (std::find(seen[p].begin(), seen[p].end(), key) != seen[p].end()) return;
     seen[p].push_back(key);
     uses[p].volume += volume;
+    uses[p].reduced |= consumer >= 0 && nodes[consumer].kind != SchedulerNodeKind::Map;
     uses[p].many |= many;
   };
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -536,6 +539,7 @@ void Fusion::decide_inlining() {
         const bool indexed = u.node->op->family() == Family::Indexed;
         const loops::LoweringRow* row = indexed ? loops::find_lowering(*u.node) : nullptr;
         u.node->for_each_input([&](Value* v) {
+          if (const int p = row && row->windows ? scheduler_node_of(base_of(v)) : -1; p >= 0) uses[p].windowed = true;
           if (indexed && !(row && row->gathers && v != u.node->input(0))) {
             use(me, v, row && row->once ? hint_numel(v->type.sizes) : 4 * hint_numel(v->type.sizes),
                 !(row && row->once));
@@ -551,12 +555,15 @@ void Fusion::decide_inlining() {
     if (u.kind != SchedulerNodeKind::Map) continue;
     int64_t n = std::max<int64_t>(1, hint_numel(u.value->type.sizes));
     int64_t small_loads = 0;
+    const loops::LoweringRow* const row = loops::find_lowering(*u.node);
+    u.windowed = row && row->windows;
     u.node->for_each_input([&](Value* v) {
       int p = scheduler_node_of(base_of(v));
       int64_t m = hint_numel(base_of(v)->type.sizes);
       if (p >= 0 && nodes[p].inlined) {
         u.cost += nodes[p].cost;
         u.big_loads += nodes[p].big_loads;
+        u.windowed |= nodes[p].windowed;
       } else if (4 * m > n && n > 64) {
         ++u.big_loads;
       } else {
@@ -567,7 +574,7 @@ void Fusion::decide_inlining() {
     const bool factory = u.node->op->family() == Family::Factory;
     const bool once = !uses[i].many && uses[i].volume <= n;
     const bool cheap = u.cost <= limits_.cheap && u.big_loads <= 1 && (!uses[i].many || u.cost <= 2);
-    u.inlined = factory || once || cheap;
+    u.inlined = factory || (!uses[i].windowed && !(u.windowed && uses[i].reduced) && (once || cheap));
   }
 }
 

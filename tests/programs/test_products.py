@@ -255,6 +255,11 @@ MIDDLES = {
     "short runs": (lambda: nn.Conv2d(4, 64, 3, padding=1), 2),  # with the one before it
     "groups": (lambda: nn.Conv2d(32, 64, 3, padding=1, groups=2), 1),
     "no panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 1),
+    "depthwise": (lambda: nn.Conv2d(32, 32, 3, padding=1, groups=32), 0),
+    "wide depthwise": (lambda: nn.Conv2d(640, 640, 5, stride=2, padding=2, groups=640), 0),
+    "dilated depthwise": (lambda: nn.Conv2d(33, 33, (3, 1), padding=(2, 0), dilation=2, groups=33, bias=False), 0),
+    "two results for each channel": (lambda: nn.Conv2d(32, 64, 3, padding=1, groups=32), 1),
+    "large depthwise windows": (lambda: nn.Conv2d(32, 32, 7, padding=3, groups=32), 1),
     "reflect": (lambda: nn.Conv2d(32, 32, 3, padding=1, padding_mode="reflect"), 0),
 }
 
@@ -289,11 +294,13 @@ def test_convolutions_of_changed_weights_and_other_sizes() -> None:
             torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
 
 
-def test_convolutions_of_not_a_number() -> None:
+@pytest.mark.parametrize("groups", [1, 32])
+@pytest.mark.parametrize("size", [9, 97])  # a padded copy of the larger one would leave the caches
+def test_convolutions_of_not_a_number(groups: int, size: int) -> None:
     torch.manual_seed(0)
-    model = Convolutions(nn.Conv2d(32, 64, 3, padding=1)).eval()
+    model = Convolutions(nn.Conv2d(32, 32, 3, padding=1, groups=groups)).eval()
     compiled = vesta.compile(model, options={"only_if_faster": False, **FRESH})
-    x = torch.randn(1, 32, 9, 9)
+    x = torch.randn(1, 32, size, size)
     x[0, 3, 0, 0], x[0, 5, 8, 8] = float("nan"), float("inf")
     with torch.no_grad():
         result, eager = compiled(x), model(x)

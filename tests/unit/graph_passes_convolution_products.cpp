@@ -124,6 +124,23 @@ output %4
 )");
 }
 
+// Small operands are copied with zeros around them.
+TEST(ConvolutionProducts, DepthwiseOnesAreKernels) {
+  const auto depthwise = [&](const char* x, const char* y, const char* groups) {
+    return after(convolution(x, "f32[16, 1, 3, 3]", y,
+                             fmt::format("[1, 1], [1, 1], [1, 1], false, [0, 0], {}", groups).c_str()));
+  };
+  const std::string small = depthwise("f32[2, 16, 5, 5]{400, 1, 80, 16}", kY, "16");
+  EXPECT_NE(small.find("aten::constant_pad_nd"), std::string::npos) << small;
+  EXPECT_NE(small.find("[3, 3], [1, 1], [0, 0], [1, 1])"), std::string::npos) << small;
+  EXPECT_NE(small.find("prepacked %7 : f32[3, 3, 16] = aten::clone"), std::string::npos) << small;
+  const std::string large =
+      depthwise("f32[2, 16, 500, 500]{4000000, 1, 8000, 16}", "f32[2, 16, 500, 500]{4000000, 1, 8000, 16}", "16");
+  EXPECT_EQ(large.find("aten::constant_pad_nd"), std::string::npos) << large;
+  EXPECT_NE(large.find("vesta::depthwise_convolution(%0, "), std::string::npos) << large;
+  EXPECT_NE(large.find("[3, 3], [1, 1], [1, 1], [1, 1])"), std::string::npos) << large;
+}
+
 TEST(ConvolutionProducts, OneDilatedWindowPerPixel) {
   const std::string made =
       after(convolution("f32[1, 32, 9, 9]{2592, 1, 288, 32}", "f32[16, 32, 3, 3]", "f32[1, 16, 5, 5]{400, 1, 80, 16}",

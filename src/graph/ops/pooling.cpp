@@ -1,4 +1,4 @@
-// Pooling. 4-d inputs keep their memory format.
+// Pooling, and the depthwise convolution, a weighted sum over the same windows. 4-d inputs keep their memory format.
 #include "graph/ops/rows.h"
 #include "graph/rules/window.h"
 
@@ -71,6 +71,19 @@ void adaptive_maximum(const NodeArgs& args, Guards& g, Results& results) {
   results.push_back(results[0]);
   results[1].dtype = DType::I64;
 }
+void depthwise_convolution(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType &x = args.tensor(0), &taps = args.tensor(1);
+  const IntList kernel = args.integers("kernel_size"), stride = args.integers("stride"),
+                padding = args.integers("padding"), dilation = args.integers("dilation");
+  VESTA_USER_CHECK(x.dim() == 4 && taps.dim() == 3 && g.equal(taps.sizes[2], x.sizes[1]),
+                   "depthwise_convolution: the taps do not fit");
+  IntList counts;
+  for (size_t i = 0; i < 2; ++i) {
+    VESTA_USER_CHECK(g.equal(taps.sizes[i], kernel[i]), "depthwise_convolution: the taps do not fit");
+    counts.push_back(window_count(g, x.sizes[2 + i], kernel[i], stride[i], padding[i], dilation[i], false));
+  }
+  results = {pooled(g, x, 2, counts)};
+}
 // Gradients have the input's shape.
 void gradient(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor("self");
@@ -87,6 +100,7 @@ constexpr OpRow kRows[] = {
     indexed("aten::_adaptive_avg_pool3d", adaptive<3>),
     indexed("aten::adaptive_max_pool2d", adaptive_maximum<2>),
     indexed("aten::adaptive_max_pool3d", adaptive_maximum<3>),
+    indexed("vesta::depthwise_convolution", depthwise_convolution, 0, LayoutRule::Follows),
     call("aten::avg_pool2d_backward aten::max_pool2d_with_indices_backward aten::_adaptive_avg_pool2d_backward "
          "aten::adaptive_max_pool2d_backward",
          gradient),

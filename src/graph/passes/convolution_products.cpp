@@ -6,6 +6,9 @@
 // vesta::packed_linear that sums over the pixels of a window and their channels. Windows are views of x, or of a copy
 // with zeros around it; no window is copied. A convolution of one image of one pixel, as in squeeze-and-excite blocks,
 // becomes a product of one row.
+//
+// A depthwise convolution of few pixels becomes a vesta::depthwise_convolution, which kernels compute with what comes
+// before and after it.
 #include <algorithm>
 #include <map>
 
@@ -19,6 +22,11 @@ namespace vesta::graph {
 namespace {
 
 constexpr int64_t kLeastRun = 16;  // neighbouring elements of a window's row
+constexpr int64_t kMostTaps = 25;  // of a depthwise convolution: each one is code
+constexpr int64_t kLeastChannels = 8;
+// Bytes of an operand that is copied with zeros around it, so that no tap has a condition. A copy of a larger one
+// leaves the caches.
+constexpr int64_t kMostPadded = int64_t{1} << 20;
 
 bool all_are(const IntList& list, int64_t n) {
   return std::all_of(list.begin(), list.end(), [&](Expr e) { return e.is_constant(n); });
@@ -42,7 +50,8 @@ class Products {
   void convolution(Node* n, const Convolution& c) {
     const TensorType &x = c.x->type, &w = c.w->type, &y = n->results[0]->type;
     const bool constant = std::all_of(w.sizes.begin(), w.sizes.end(), [](Expr e) { return e.is_constant(); });
-    if (c.groups != 1 || x.dtype != DType::F32 || !constant || !lies_channels_last(x)) return;
+    if (c.groups > 1) return depthwise(n, c);
+    if (x.dtype != DType::F32 || !constant || !lies_channels_last(x)) return;
     const bool pointwise = w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1) && all_are(c.padding, 0);
     if (pointwise && !lies_channels_last(w)) return;  // a view of it is a matrix
     Value* made = nullptr;
@@ -67,6 +76,34 @@ class Products {
       made = b("aten::permute", {product, IntList{0, 3, 1, 2}});
     }
     rewriter_.substitute(n->results[0], made);
+    graph_.erase(n);
+  }
+
+  void depthwise(Node* n, const Convolution& c) {
+    const TensorType &x = c.x->type, &w = c.w->type, &y = n->results[0]->type;
+    const bool constant = std::all_of(w.sizes.begin(), w.sizes.end(), [](Expr e) { return e.is_constant(); });
+    if (!constant || !w.sizes[0].is_constant(c.groups) || x.sizes[1] != w.sizes[0] || c.groups < kLeastChannels ||
+        inner_of(w) > kMostTaps || x.dtype != DType::F32 || !lies_channels_last(x) ||
+        y.strides != channels_last_strides(y.sizes) || !is_constant_weight(parameters_, c.w) ||
+        bytes_of(w).value_or(0) > left_ || !rewriter_.may())
+      return;
+    left_ -= bytes_of(w).value_or(0);
+    Builder b = builder(n);
+    Node* const turned = b.node("aten::permute", {c.w, IntList{2, 3, 1, 0}});
+    Node* const taps = b.node("aten::view", {turned->results[0], IntList{w.sizes[2], w.sizes[3], w.sizes[0]}});
+    Node* const copy = b.node("aten::clone", {taps->results[0], MemoryFormat::Contiguous});
+    for (Node* made : {turned, taps, copy}) made->prepacked = true;
+    Value* from = c.x;
+    IntList padding = c.padding;
+    if (!all_are(padding, 0) && hint(numel(x)) * element_size(x.dtype) <= kMostPadded) {
+      from = b("aten::permute", {padded(b, c), IntList{0, 3, 1, 2}});
+      padding = {0, 0};
+    }
+    static const Op& op = get_op("vesta::depthwise_convolution");
+    rewriter_.substitute(n->results[0], n, op,
+                         {from, copy->results[0], n->named().get("bias"), IntList{w.sizes[2], w.sizes[3]}, c.stride,
+                          padding, c.dilation},
+                         n);
     graph_.erase(n);
   }
 
@@ -107,12 +144,17 @@ class Products {
     return pixels;
   }
 
+  // x with zeros around its pixels: [image, row, column, channel].
+  static Value* padded(Builder& b, const Convolution& c) {
+    Value* const pixels = b("aten::permute", {c.x, IntList{0, 2, 3, 1}});
+    if (all_are(c.padding, 0)) return pixels;
+    return b("aten::constant_pad_nd",
+             {pixels, IntList{0, 0, c.padding[1], c.padding[1], c.padding[0], c.padding[0]}, Expr(0)});
+  }
+
   // The windows of x: [image, row, column, row of the window, column of the window, channel].
   static Value* windows_of(Builder& b, const Convolution& c) {
-    Value* v = b("aten::permute", {c.x, IntList{0, 2, 3, 1}});
-    if (!all_are(c.padding, 0))
-      v = b("aten::constant_pad_nd",
-            {v, IntList{0, 0, c.padding[1], c.padding[1], c.padding[0], c.padding[0]}, Expr(0)});
+    Value* v = padded(b, c);
     for (const size_t d : {0, 1}) {
       const Expr length = (c.w->type.sizes[2 + d] - 1) * c.dilation[d] + 1;
       v = b("aten::unfold", {v, Expr(static_cast<int64_t>(d) + 1), length, c.stride[d]});

@@ -1,4 +1,4 @@
-// Average and maximum pooling over small windows, fixed or adaptive, as unrolled loops.
+// Average and maximum pooling and depthwise convolutions over small windows, fixed or adaptive, as unrolled loops.
 #include <cmath>
 
 #include "loops/ops/rows.h"
@@ -190,7 +190,29 @@ bool accepts(const Node& node) {
   return is_float(node.results[0]->type.dtype) && !sides_of<N>(node).empty();
 }
 
+ScalarRef depthwise_convolution(Lowering& l, const Node& node, const Value* v, Index index) {
+  Dag& d = l.dag();
+  const DType t = opmath(v->type.dtype);
+  const Sides sides = sides_of<2>(node);
+  const Expr channel = index[1];
+  const auto* const bias = std::get_if<Value*>(&node.named().get("bias"));
+  ScalarRef sum;
+  int64_t tap = 0;
+  each_element(l, sides, index, [&](ScalarRef inside, const std::vector<Expr>& at) {
+    const std::vector<Expr> place = {tap / sides[1].count, tap % sides[1].count, channel};
+    ++tap;
+    if (l.is_false(inside)) return;
+    const Value *x = node.input(0), *taps = node.input(1);
+    const ScalarRef element = l.is_true(inside) ? l.element(x, at) : l.element_where(inside, x, at);
+    const ScalarRef term = d.bin(Prim::Mul, d.cast(t, element), d.cast(t, l.element(taps, place)));
+    sum = sum.id == kNoRef ? term : d.bin(Prim::Add, sum, term);
+  });
+  if (sum.id == kNoRef) sum = d.constant(t, 0);
+  return bias ? d.bin(Prim::Add, sum, d.cast(t, l.element(*bias, std::vector<Expr>{channel}))) : sum;
+}
+
 constexpr LoweringRow kRows[] = {
+    {.names = "vesta::depthwise_convolution", .element = depthwise_convolution, .accepts = accepts<2>, .windows = true},
     {"aten::avg_pool2d aten::_adaptive_avg_pool2d", average<2>, accepts<2>},
     {"aten::avg_pool3d aten::_adaptive_avg_pool3d", average<3>, accepts<3>},
     {"aten::max_pool2d_with_indices aten::adaptive_max_pool2d", maximum<2>, accepts<2>},
