@@ -136,7 +136,7 @@ bool is_disabled(PyObject* function) {
   const std::string_view reason = why && PyUnicode_Check(why) ? utf8_of(why) : std::string_view();
   const bool of_dynamo =
       reason.starts_with("optimizer <class 'torch.optim.") || reason == "don't trace into fused optimizer";
-  PyObject* module = of_dynamo ? attribute(function, "__module__") : nullptr;
+  PyObject* module = of_dynamo ? PyFunction_GetModule(function) : nullptr;
   return !module || !PyUnicode_Check(module) || !utf8_of(module).starts_with("torch.optim.");
 }
 
