@@ -21,31 +21,6 @@ def net() -> Any:
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 
 
-def switched_parameter() -> tuple[Any, Step]:
-    model = net()
-    weight = model[0].weight
-
-    def step(x: torch.Tensor) -> torch.Tensor:
-        weight.requires_grad_(False)
-        model(x).square().mean().backward()
-        weight.requires_grad_(True)
-        return weight.sum()
-
-    return model, step
-
-
-def switched_argument() -> tuple[Any, Step]:
-    model = net()
-
-    def step(x: torch.Tensor) -> Any:
-        x.requires_grad_(True)
-        (g,) = torch.autograd.grad(model(x).square().mean(), x)
-        x.requires_grad_(False)
-        return model(x + g.sign()).square().mean()
-
-    return model, step
-
-
 def assigned_data() -> tuple[Any, Step]:
     model = net()
     weight = model[0].weight
@@ -84,8 +59,6 @@ def outcome(model: Any, step: Step) -> Any:
 
 
 CASES = [
-    (switched_parameter, "requires_grad_", 2),
-    (switched_argument, "requires_grad_", 2),
     (assigned_data, "sets an attribute of a tensor", 1),
     (scaled_gradients, "aten::item needs the value of a tensor", 1),
 ]
