@@ -76,6 +76,32 @@ def test_is_eagers(make: Callable[[], tuple[Any, Step]], why: str, count: int) -
     assert all(why in b.reason for b in breaks), [b.reason for b in breaks]
 
 
+def test_a_break_in_a_loop_over_parameters_leaves_what_comes_before_whole() -> None:
+    """The generator of zero_grad() is gone when the loop makes its own, which may be at the same address."""
+
+    def make() -> tuple[Any, Step]:
+        model = net()
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            model.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            for p in model.parameters():
+                if p.grad.norm() > 0.1:
+                    p.grad.mul_(0.5)
+            return loss.detach()
+
+        return model, step
+
+    expected = outcome(*make())
+    model, step = make()
+    compiled = vesta.compile(step, options=OPTIONS)
+    torch.testing.assert_close(outcome(model, compiled), expected)
+    explanation = vesta.explain(compiled).explanation
+    assert {b.where.text for b in explanation.breaks} == {"for p in model.parameters():", "if p.grad.norm() > 0.1:"}
+    assert any("aten::mm" in g.ops and g.where.text.startswith("def step") for g in explanation.graphs)
+
+
 def test_the_scale_is_a_number() -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     scaler.scale(torch.ones(()))
