@@ -176,7 +176,11 @@ def outcome(call: Callable[[Any, torch.Tensor], Any], model: Any) -> Any:
             if t is not None and t.requires_grad:
                 t.sum().backward()
         leaves = [x, *model.parameters()]
-        found = [results, [t.requires_grad for t in results if t is not None], [(t.grad, t.requires_grad) for t in leaves]]
+        found = [
+            results,
+            [t.requires_grad for t in results if t is not None],
+            [(t.grad, t.requires_grad) for t in leaves],
+        ]
         told.append(tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, found))
     return told
 
