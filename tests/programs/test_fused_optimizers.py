@@ -159,6 +159,21 @@ def test_a_gradient_in_another_layout_runs_eager() -> None:
     assert any("another type or layout" in b.reason for b in vesta.explain(step).explanation.breaks)
 
 
+def test_a_scheduler_that_changes_the_betas_gives_eagers_numbers() -> None:
+    """The operator takes them as numbers, so that the update is not one graph for all of them."""
+    told = []
+    for compiled in (False, True):
+        training = Training("AdamW", torch.float64)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(training.optimizer, max_lr=0.1, total_steps=20)
+        if compiled:
+            training.compile()
+        for turn in range(12):
+            training.step(batch(turn, torch.float64))
+            scheduler.step()
+        told.append(training.told())
+    torch.testing.assert_close(*told)
+
+
 @pytest.mark.parametrize("kind", ["Adam", "AdamW", "SGD", "Adagrad"])
 def test_after_dynamo_was_used(kind: str) -> None:
     """The first use of torch.compile disables the functions that call the operators, for Dynamo."""
