@@ -201,19 +201,6 @@ def test_a_closure_of_an_optimizer_that_breaks_is_compiled() -> None:
     assert any("aten::sin" in graph.ops for graph in explanation.graphs), [graph.ops for graph in explanation.graphs]
 
 
-def test_fused_runs_eager() -> None:
-    eager, compiled = parameters(3), parameters(3)
-    plain, fused = (torch.optim.AdamW(p, lr=0.01, fused=True) for p in (eager, compiled))
-    step = vesta.compile(fused.step, options={"only_if_faster": False})
-    for _ in range(3):
-        plain.step()
-        step()
-    for p, q in zip(eager, compiled, strict=True):
-        assert torch.equal(p, q)
-    # The first use of torch.compile in a process disables the function that calls the operator.
-    assert {"operator-not-traced", "compiling-disabled"} & {b.name for b in vesta.explain(step).explanation.breaks}
-
-
 def test_after_dynamo_was_used() -> None:
     """The first use of torch.compile disables parts of optimizers for Dynamo."""
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))

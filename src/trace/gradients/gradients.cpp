@@ -181,6 +181,15 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
   const auto is_fake = [&](const at::Tensor& t) {
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const JointInput& input) { return input.fake.is_same(t); });
   };
+  // The first node on a way to an input that required a gradient for a while: when the compiled program begins, the
+  // input has no place in autograd's graph that a result could lead to.
+  const torch::autograd::Node* to_begun = nullptr;
+  const auto note_begun = [&](const torch::autograd::Node& from, const torch::autograd::Edge& edge) {
+    const auto* const leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(edge.function.get());
+    if (leaf && !leaf->variable.requires_grad() && is_fake(leaf->variable) &&
+        (!to_begun || from.sequence_nr() < to_begun->sequence_nr()))
+      to_begun = &from;
+  };
   // A call makes it as a leaf, or nobody can see it.
   const auto may_be_leaf = [&](const at::Tensor& t) {
     for (size_t i = 0; i < results.size(); ++i)
@@ -221,8 +230,14 @@ bool Gradients::check_history(const std::vector<c10::IValue>& results) const {
       is_differentiable &= calls_hooks(*node);  // then no part of the pass has the node
     }
     if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get())) start(leaf->variable);
-    for (const torch::autograd::Edge& edge : node->next_edges()) follow(edge.function);
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      note_begun(*node, edge);
+      follow(edge.function);
+    }
   }
+  if (to_begun)
+    throw FormulaFailed(*to_begun,
+                        "a tensor begins to require a gradient inside the program, and a result depends on it");
   return is_differentiable;
 }
 
@@ -399,19 +414,19 @@ void Gradients::refuse_views_by_functions(const std::vector<c10::IValue>& result
 
 graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
   const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
-  {
-    const auto autograd = with_autograd();
-    if (!check_history(results)) history.part();
-    refuse_views_by_functions(results);
-    refuse_views_past_hooks(results);
-  }
-  const std::vector<HookedResult> hooked = hooked_results(results);
-  for (const HookedResult& h : hooked) history.note(results[h.result].toTensor());
-  for (const c10::IValue& v : results)
-    if (v.isTensor() && traced(v.toTensor()) && v.toTensor().is_leaf() && v.toTensor().requires_grad())
-      history.note(v.toTensor());
-  const bool is_whole = history.is_whole(results);
   try {
+    {
+      const auto autograd = with_autograd();
+      if (!check_history(results)) history.part();
+      refuse_views_by_functions(results);
+      refuse_views_past_hooks(results);
+    }
+    const std::vector<HookedResult> hooked = hooked_results(results);
+    for (const HookedResult& h : hooked) history.note(results[h.result].toTensor());
+    for (const c10::IValue& v : results)
+      if (v.isTensor() && traced(v.toTensor()) && v.toTensor().is_leaf() && v.toTensor().requires_grad())
+        history.note(v.toTensor());
+    const bool is_whole = history.is_whole(results);
     graph::Joint joint = trace::add_backward(recorder_, results, inputs_, released_, hooked);
     joint.is_differentiable =
         is_whole && std::ranges::all_of(joint.crossings, [](const graph::Crossing& c) { return c.value; });

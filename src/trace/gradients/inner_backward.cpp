@@ -140,16 +140,21 @@ class InnerPass {
       return;
     }
     at::Tensor leaf;
-    if (is_input)
+    at::Tensor fake;
+    if (is_input) {
       leaf = in->real;
-    else
+      fake = in->fake;
+    } else {
       for (const auto& [node, made] : leaves_)
-        if (node == n) leaf = made;
+        if (node == n) leaf = fake = made;
+      // An input that requires a gradient since the program said so.
+      const auto begun = std::ranges::find_if(inputs_, [&](const JointInput& x) { return x.fake.is_same(fake); });
+      if (begun != inputs_.end()) leaf = begun->real;
+    }
     const Program program(*this);
     gradient = events_.hooked(leaf, gradient);
     passed_[{n.get(), 0}] = gradient;
-    if (call_.accumulates && gradient.defined())
-      events_.accumulate(leaf, copy_of(gradient, is_input ? in->fake : leaf));
+    if (call_.accumulates && gradient.defined()) events_.accumulate(leaf, copy_of(gradient, fake));
   }
 
   // Nodes on a way from the results to a tensor whose gradient is wanted.

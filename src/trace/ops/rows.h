@@ -46,6 +46,7 @@ std::span<const OperatorRow> forward_gradient_rows();
 std::span<const OperatorRow> indexing_rows();
 std::span<const OperatorRow> linear_algebra_rows();
 std::span<const OperatorRow> normalization_rows();
+std::span<const OperatorRow> optimizer_rows();
 std::span<const OperatorRow> pooling_rows();
 std::span<const OperatorRow> view_rows();
 

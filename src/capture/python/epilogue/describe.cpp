@@ -100,6 +100,10 @@ int Describer::described(PyObject* x) {
 int Describer::tensor_or_number(PyObject* x) {
   if (is_wrapped(x)) return fail(x, Break::TransformedTensor);
   if (is_traced(x) || is_symbolic_int(x)) {
+    // Eager's view changes with the leaf, and one that a call makes has no leaf that it is a view of.
+    if (const Object leaf = is_tensor(x) ? viewed_by_leaf(x) : Object();
+        leaf && trace.log.find(trace.tensors.held_by_program(leaf.get()), UndoLog::kRequiresGrad))
+      return fail(x, Break::OperatorNotTraced, "a view of a leaf whose requires_grad changes outlives the graph");
     outputs.push_back(x);
     alive.push_back(Object::share(x));
     const int output = add({Make::Output, static_cast<int>(outputs.size()) - 1, nullptr, {}});

@@ -50,7 +50,8 @@ enum class Write : uint8_t {
   Cell,              // value may be Null
   Member,            // `offset` bytes into the target
   Gradient,          // target.grad = value
-  RetainedGradient,  // the same, of a target that is no leaf and retains its gradient from now on
+  RequiresGrad,      // target.requires_grad = value
+  RetainedGradient,  // target.grad = value, of a target that is no leaf and retains its gradient from now on
   Hook,              // target.register_hook(value)
   NodeHook,          // target.grad_fn.register_hook(value)
   Call,              // target(*value, **key), for what the call counts; its result is known

@@ -36,8 +36,16 @@ bool WriteDescriber::describe(const UndoLog::Entry& e) {
   PyObject* x = e.target.get();
   const int source = objects_.trace.sources.find(x);
   if (source < 0) return true;  // made in the trace: its reconstruction, if there is one, says what it holds
+  const bool requires_grad = e.offset == UndoLog::kRequiresGrad;
+  const Object required = Object::take(requires_grad ? PyObject_GetAttr(x, "requires_grad"_name) : nullptr);
+  if (requires_grad && required.get() == e.before.get()) return true;
   const int target = objects_.value(x);
   if (target < 0) return false;
+  if (requires_grad) {
+    const int v = required ? objects_.value(required.get()) : -1;
+    add({Write::RequiresGrad, target, -1, v}, objects_.trace.sources.text(source, code_) + ".requires_grad");
+    return v >= 0;
+  }
   if (e.offset == UndoLog::kGradient) {
     const Object now = Object::take(PyObject_GetAttr(x, "grad"_name));
     const int v = now ? objects_.value(now.get()) : -1;
@@ -130,6 +138,7 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
     case Write::ListAssign: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
     case Write::SetAssign: return assign_set(target, items.get());
     case Write::Cell: return PyCell_Set(target, value) == 0;
+    case Write::RequiresGrad: return PyObject_SetAttr(target, "requires_grad"_name, value) == 0;
     case Write::RetainedGradient:
       if (!Object::take(PyObject_CallMethodNoArgs(target, "retain_grad"_name))) return false;
       [[fallthrough]];

@@ -133,7 +133,11 @@ bool is_disabled(PyObject* function) {
   if (!dict || PyDict_GetItemWithError(dict, "_torchdynamo_disable"_name) != Py_True) return false;
   // The first use of torch.compile in a process disables functions of torch.optim that Dynamo does not support.
   PyObject* why = attribute(function, "_torchdynamo_disable_msg");
-  return !why || !PyUnicode_Check(why) || !utf8_of(why).starts_with("optimizer <class 'torch.optim.");
+  const std::string_view reason = why && PyUnicode_Check(why) ? utf8_of(why) : std::string_view();
+  const bool of_dynamo =
+      reason.starts_with("optimizer <class 'torch.optim.") || reason == "don't trace into fused optimizer";
+  PyObject* module = of_dynamo ? PyFunction_GetModule(function) : nullptr;
+  return !module || !PyUnicode_Check(module) || !utf8_of(module).starts_with("torch.optim.");
 }
 
 std::string reason_of_disabling(PyObject* function) {

@@ -220,6 +220,10 @@ void repeat_retained(PyObject* tensor) {
 
 bool keeps_gradient(PyObject* tensor) { return is_leaf(tensor) || retains_gradient(tensor); }
 bool is_leaf(PyObject* tensor) { return THPVariable_Unpack(tensor).is_leaf(); }
+Object viewed_by_leaf(PyObject* view) {
+  const at::Tensor& t = THPVariable_Unpack(view);
+  return t.is_view() && t.is_leaf() ? Object::take(THPVariable_Wrap(t._base())) : Object();
+}
 bool retains_gradient(PyObject* tensor) { return THPVariable_Unpack(tensor).retains_grad(); }
 
 std::optional<Object> tangent_for(PyObject* result, PyObject* given) {
@@ -271,6 +275,19 @@ bool trace_function(PyObject* arguments, PyObject* result) {
         fills_zeros = reinterpret_cast<const THPFunction*>(node.get())->materialize_grads;
     }
     trace::Recorder::current()->gradients->add_function(tensors_of(arguments), tensors, fills_zeros);
+    return true;
+  });
+  return done.has_value();
+}
+
+bool require_gradient(PyObject* leaf, bool required) {
+  const auto done = guarded([&]() -> std::optional<bool> {
+    const at::Tensor& real = THPVariable_Unpack(leaf);
+    if (trace::Recorder* const r = trace::Recorder::current()) {
+      r->alias_of(real);
+      r->fake_of(real).set_requires_grad(required);
+    }
+    real.set_requires_grad(required);
     return true;
   });
   return done.has_value();

@@ -59,6 +59,8 @@ void repeat_retained(PyObject* tensor);
 bool keeps_gradient(PyObject* tensor);
 bool retains_gradient(PyObject* tensor);  // and is no leaf
 bool is_leaf(PyObject* tensor);
+// The tensor that a view without a history of its own is a view of, for autograd; empty: it is no such view.
+Object viewed_by_leaf(PyObject* view);
 
 // What torch.autograd._make_grads takes for the gradient of a result; `given`: a tensor or None. A new reference, empty
 // with an error set, nullopt where torch decides or refuses.
@@ -70,6 +72,11 @@ PyObject* fake_arguments(PyObject* const* arguments, Py_ssize_t n);
 // Traces the backward method of a torch.autograd.Function. `arguments`: of its call, a tuple. `result`: a tensor or a
 // tuple. False with an error set.
 bool trace_function(PyObject* arguments, PyObject* result);
+
+// From now on, a leaf of the program and its fake tensor require a gradient, or do not. At the end of the trace they
+// must be as they were: then a result that depends on a leaf which began to require one ends the trace before the
+// operator that took it. False with an error set.
+bool require_gradient(PyObject* leaf, bool required);
 
 // What AccumulateGrad makes of a gradient that a leaf has and a new one: the sum, in the memory of the old one unless
 // the pass creates a graph. A new reference, nullptr with an error set.

@@ -60,6 +60,11 @@ int ObjectModel::set_tensor_attr(PyObject* owner, PyObject* name, PyObject* valu
     t_.guards.add_class(type, name);
     return set_gradient(t_, owner, value);
   }
+  const bool flags = named(name, "requires_grad") && value && PyBool_Check(value);
+  if (flags && known_callable(_PyType_Lookup(type, name)).effect == Effect::Tensors) {
+    t_.guards.add_class(type, name);
+    if (const std::optional<bool> done = set_requires_grad(t_, owner, value == Py_True)) return *done ? 0 : -1;
+  }
   // A tensor of a subclass that the trace made is rebuilt with its attributes. Those of a fake tensor would be lost.
   const bool is_new =
       is_traced(owner) && !is_base_tensor(owner) && t_.sources.find(owner) < 0 && !t_.tensors.real_of(owner);

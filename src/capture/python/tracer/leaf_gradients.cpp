@@ -48,6 +48,19 @@ int set_gradient(Trace& t, PyObject* tensor, PyObject* value) {
   return 0;
 }
 
+std::optional<bool> set_requires_grad(Trace& t, PyObject* tensor, bool required) {
+  PyObject* real = t.objects.guard_flags(tensor);
+  if (is_traced(real) || t.sources.find(real) < 0 || !is_data(real) || !is_leaf(real) || !may_require_grad(real))
+    return std::nullopt;
+  if (requires_grad(real) == required) return true;
+  if (!t.settings.gradients) return t.graph_break(need_gradients("the program changes a requires_grad")) != nullptr;
+  // An input of the graph has the history that it begins with.
+  if (!t.tensors.lift(tensor)) return false;
+  t.log.requires_grad(real);
+  if (require_gradient(real, required)) return true;
+  return t.graph_break(trace_failure()) != nullptr;
+}
+
 bool accumulate_gradient(Trace& t, PyObject* tensor, PyObject* gradient, bool creates_graph) {
   PyObject* real = owner_of_gradient(t, tensor);
   if (!real) return PyErr_Clear(), t.graph_break(Break::TensorNotReached) != nullptr;

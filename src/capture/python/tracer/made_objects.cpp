@@ -11,4 +11,6 @@ void MadeObjects::add(PyObject* x) {
 
 void MadeObjects::add_result(PyObject* x) { born_.try_emplace(x, t_.progress.root_count() - 1); }
 
+void MadeObjects::add_generator(PyObject* x) { born_.insert_or_assign(x, t_.progress.root_count() - 1); }
+
 }  // namespace vesta::capture

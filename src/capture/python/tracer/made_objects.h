@@ -22,6 +22,8 @@ class MadeObjects {
   bool contains(PyObject* x) const { return made_.contains(x); }
   // A result of the root frame's instruction at work.
   void add_result(PyObject* x);
+  // A generator that a call has made. Another one may have been at its address before.
+  void add_generator(PyObject* x);
   // The count of the root frame's instruction that made x, or -1.
   int born_at(PyObject* x) const { return found_in(born_, x, -1); }
 

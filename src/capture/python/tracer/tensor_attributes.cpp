@@ -53,7 +53,8 @@ std::optional<PyObject*> ObjectModel::tensor_dict_attr(PyObject* owner, PyObject
 
 PyObject* ObjectModel::guard_flags(PyObject* tensor) {
   PyObject* real = t_.tensors.held_by_program(tensor);
-  if (const int source = t_.sources.find(real); source >= 0 && !is_traced(real))
+  const bool has_changed = t_.log.find(real, UndoLog::kRequiresGrad) != nullptr;  // its flags are guarded
+  if (const int source = t_.sources.find(real); source >= 0 && !is_traced(real) && !has_changed)
     t_.guards.add(Check::Tensor, source, nullptr, tensor_flags(real));
   return real;
 }

@@ -67,8 +67,10 @@ PyObject* TracerScope::trace_frame(PyThreadState* t, Frame* f, int throwflag) {
   PyCodeObject* code = code_of(f);
   const Progress::Place caller = tracer_.trace.progress.place();
   const bool number = gives_number(code), iterator = !is_generator(f) && gives_iterator(code);
+  const bool makes_generator = !is_generator(f) && (code->co_flags & CO_GENERATOR) != 0;
   PyObject* result = evaluate(t, f, throwflag, tracer_);
   tracer_.trace.progress.set_place(caller);
+  if (result && makes_generator) tracer_.trace.made.add_generator(result);
   if (number && result && is_symbolic_scalar(result)) Py_SETREF(result, tracer_.trace.numbers.specialize(result));
   if (number && result && is_symbolic(result)) {
     Py_CLEAR(result);

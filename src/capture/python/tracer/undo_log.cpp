@@ -1,6 +1,7 @@
 #include "capture/python/tracer/undo_log.h"
 
 #include "capture/python/functions/hashed_keys.h"
+#include "capture/python/tensors/inner_backward.h"
 #include "capture/python/values/keys.h"
 #include "capture/python/values/scalar.h"
 
@@ -92,6 +93,11 @@ void UndoLog::gradient(PyObject* leaf) {
   if (!find(leaf, kGradient)) add(leaf, Object::take(PyObject_GetAttr(leaf, "grad"_name)), kGradient);
 }
 
+void UndoLog::requires_grad(PyObject* leaf) {
+  note(leaf);
+  if (!find(leaf, kRequiresGrad)) add(leaf, Object::take(PyObject_GetAttr(leaf, "requires_grad"_name)), kRequiresGrad);
+}
+
 PyObject* UndoLog::before(PyObject* dict, PyObject* key) const {
   const Entry* e = find(dict);
   PyObject* found = PyDict_GetItemWithError(e ? e->before.get() : dict, key);
@@ -164,6 +170,7 @@ bool restore_unhashed(PyObject* t, PyObject* before) {
 void UndoLog::restore(const Entry& e) {
   PyObject* t = e.target.get();
   if (e.offset == kGradient) return quietly(PyObject_SetAttr(t, "grad"_name, e.before.get()));
+  if (e.offset == kRequiresGrad) return quietly(require_gradient(t, e.before.get() == Py_True) ? 0 : -1);
   if (e.offset < 0 && restore_unhashed(t, e.before.get())) return;
   if (e.offset >= 0) {
     PyObject*& place = member_at(t, e.offset);

@@ -20,7 +20,7 @@ class UndoLog {
     Object target;
     // Before the first write: a copy of a dict, the items of a list or set as a tuple, the contents of a cell or slot.
     Object before;
-    int offset = -1;  // of a slot, in bytes; kGradient
+    int offset = -1;  // of a slot, in bytes; kGradient, kRequiresGrad
     bool only_appended = false;
     // Whether this key of a dict was written by itself, if only with the value that it had.
     bool wrote(PyObject* key) const;
@@ -28,7 +28,7 @@ class UndoLog {
     std::vector<Object> other_keys;
   };
   enum class Writes { Append, Any };
-  static constexpr int kGradient = -2;  // the offset of a leaf tensor's .grad
+  static constexpr int kGradient = -2, kRequiresGrad = -3;  // the offsets of a leaf's .grad and .requires_grad
 
   // Called before a write. -1 with an error set if memory is short.
   // Without a key: any key may be written.
@@ -37,6 +37,7 @@ class UndoLog {
   void cell(PyObject* cell);
   void member(PyObject* object, int offset);
   void gradient(PyObject* leaf);
+  void requires_grad(PyObject* leaf);
 
   // While it is set, each write adds its target.
   std::vector<Object>* targets = nullptr;

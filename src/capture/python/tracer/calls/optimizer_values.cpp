@@ -1,6 +1,7 @@
 // What torch.optim computes of step counters and norms with Python's floats: its functions take x.item() in eager
 // calls, and some take x itself where they are compiled. In a trace the value is x in float64, the type of Python's
-// floats: bias corrections are eager's, and no graph depends on a counter's value.
+// floats: bias corrections are eager's, and no graph depends on a counter's value. GradScaler adds up such values and
+// branches on the sum: it asks for the truth of one tensor.
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
@@ -10,13 +11,16 @@
 namespace vesta::capture::handlers {
 namespace {
 
-// A function of torch.optim calls. In the segment's own frame the value would be alive after a graph break, and Python
-// would hand it to operators that take numbers alone; what an inner frame holds does not outlive a break.
+// A function of torch.optim calls, or the one of GradScaler that asks whether any gradient is infinite. In the
+// segment's own frame the value would be alive after a graph break, and Python would hand it to operators that take
+// numbers alone; what an inner frame holds does not outlive a break.
 bool is_in_optimizer(const Trace& t) {
   const Frame* f = t.progress.place().frame;
   PyObject* globals = f && f != t.root ? globals_of(f) : nullptr;
   PyObject* name = globals && PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
-  return utf8_of(name).starts_with("torch.optim.");
+  if (utf8_of(name).starts_with("torch.optim.")) return true;
+  return utf8_of(name) == "torch.amp.grad_scaler" &&
+         utf8_of(code_of(f)->co_qualname).starts_with("GradScaler._maybe_opt_step.");
 }
 
 PyObject* call(Trace& t, PyObject* owner, const char* name, std::initializer_list<PyObject*> args) {

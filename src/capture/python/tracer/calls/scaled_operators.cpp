@@ -30,6 +30,9 @@ constexpr Form kListForms[] = {
     {"pow", "exponent", 1}, {"addcmul", "value", 3}, {"addcdiv", "value", 3}, {"lerp", "weight", 2},
 };
 constexpr std::string_view kListPrefix = "_foreach_";
+// Steps of fused optimizers, which have an overload that takes the learning rate as a tensor.
+constexpr std::string_view kStepPrefix = "_fused_";
+constexpr Form kStepForms[] = {{"adam", "lr", -1}, {"adamw", "lr", -1}, {"sgd", "lr", -1}, {"adagrad", "lr", -1}};
 
 template <size_t N>
 const Form* form_of(const Form (&forms)[N], std::string_view name) {
@@ -92,6 +95,19 @@ class Rewriter {
     if (!term) return nullptr;
     const std::string in_place = name.ends_with('_') ? "_" : "";
     return method((form.name.starts_with("sub") ? "sub" : "add") + in_place, {self, term.get()});
+  }
+
+  // The overload that takes a tensor.
+  std::optional<PyObject*> in_overload(const Form& form) {
+    const Py_ssize_t number = number_of(form);
+    if (c_.self || number < 0 || c_.n < 1 || !is_symbolic_scalar(c_.args[number]) || !is_sequence(c_.args[0]) ||
+        PySequence_Fast_GET_SIZE(c_.args[0]) == 0)
+      return std::nullopt;
+    const Object tensor = Object::take(t_.numbers.as_tensor(c_.args[number], item(c_.args[0], 0)));
+    if (!tensor) return nullptr;
+    std::vector<PyObject*> args(c_.args, c_.args + c_.all());
+    args[static_cast<size_t>(number)] = tensor.get();
+    return t_.calls.call(c_.function, args.data(), c_.n, c_.names);
   }
 
   // Each tensor of the lists by itself.
@@ -191,6 +207,10 @@ std::optional<PyObject*> call_with_number_tensors(Trace& t, const Callable& know
     const std::string_view own = name.substr(kListPrefix.size());
     const Form* form = form_of(kListForms, own);
     return form ? Rewriter(t, c).on_lists(*form, own) : std::nullopt;
+  }
+  if (name.starts_with(kStepPrefix)) {
+    const Form* form = form_of(kStepForms, name.substr(kStepPrefix.size()));
+    return form ? Rewriter(t, c).in_overload(*form) : std::nullopt;
   }
   const Form* form = form_of(kForms, name);
   return form ? Rewriter(t, c).on_tensors(*form, name) : std::nullopt;

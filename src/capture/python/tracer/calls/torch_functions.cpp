@@ -5,6 +5,7 @@
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/tensors/inner_backward.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/leaf_gradients.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture::handlers {
@@ -56,12 +57,18 @@ Result autograd_apply(Trace& t, const Call& c) {
   return differentiates ? apply_with_backward(t, c) : t.calls.plainly(c);
 }
 
-// requires_grad_() of a tensor that requires a gradient already, or that the trace has made, and requires_grad_(False)
-// of a tensor of the program that requires none.
+static Result required_now(Trace& t, PyObject* tensor, bool required) {
+  const std::optional<bool> done = set_requires_grad(t, tensor, required);
+  if (!done) return std::nullopt;
+  return *done ? Py_NewRef(tensor) : nullptr;
+}
+
+// requires_grad_() of a tensor that the trace has made, of one that requires a gradient already, and of leaves.
 Result require_grad(Trace& t, const Call& c) {
-  if (!c.owner() || c.named() > 0 || c.rest_count() > 1 || !is_tensor(c.owner())) return std::nullopt;
+  if (!c.owner() || c.rest_count() + c.named() > 1 || !is_tensor(c.owner())) return std::nullopt;
+  if (c.named() > 0 && utf8_of(PyTuple_GET_ITEM(c.names, 0)) != "requires_grad") return std::nullopt;
   PyObject* const tensor = c.owner();
-  PyObject* const wanted = c.rest_count() == 0 ? Py_True : c.rest()[0];
+  PyObject* const wanted = c.named() > 0 ? c.args[c.n] : c.rest_count() == 0 ? Py_True : c.rest()[0];
   const bool is_new = t.sources.find(t.tensors.held_by_program(tensor)) < 0;
   // A transform makes leaves of its own; its kernels follow them, and refuse those of the program.
   if (is_wrapped(tensor) || torch_state().transforms > 0) return t.calls.plainly(c);
@@ -69,13 +76,14 @@ Result require_grad(Trace& t, const Call& c) {
     const Object required = Object::take(t.objects.get_attr(tensor, "requires_grad"_name));
     if (!required) return nullptr;
     if (required.get() == Py_True) return Py_NewRef(tensor);
-    if (!is_new || !is_traced(tensor) || !is_base_tensor(tensor)) return std::nullopt;
+    if (!is_new) return required_now(t, tensor, true);
+    if (!is_traced(tensor) || !is_base_tensor(tensor)) return std::nullopt;
     if (!t.settings.gradients) return t.graph_break(need_gradients("a tensor begins to require a gradient"));
     return t.calls.plainly(c);
   }
   if (wanted != Py_False || is_new) return std::nullopt;
   PyObject* real = t.objects.guard_flags(tensor);
-  if (is_traced(real) || requires_grad(real)) return std::nullopt;
+  if (is_traced(real) || requires_grad(real)) return required_now(t, tensor, false);
   return Py_NewRef(tensor);
 }
 
