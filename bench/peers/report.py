@@ -16,6 +16,7 @@ from bench.peers.products import ROWS
 from bench.peers.results import (
     LEAST_OVER_BETTER,
     LEAST_READ,
+    MOST_DIFFERENCE,
     MOST_FIRST_S,
     PRODUCTS,
     Cell,
@@ -38,8 +39,9 @@ def ratio_text(run: Run | None) -> str:
         return "-"
     if run.failure:
         return "[red]fails[/]"
-    text = f"{run.ratio:.2f} ({min(run.ratios):.2f}..{max(run.ratios):.2f})"
-    return text if run.is_right else f"[red]{text}, differs by {run.difference:.0e}[/]"
+    if not run.is_right:
+        return f"[red]{run.ratio:.2f}, differs[/]"
+    return f"{run.ratio:.2f} ({min(run.ratios):.2f}..{max(run.ratios):.2f})"
 
 
 def each(runs: dict[str, Run], engines: list[str], show: Callable[[Run], str]) -> str:
@@ -60,10 +62,11 @@ def model_table(cells: list[Cell]) -> Table:
     titles = " / ".join(TITLES[e] for e in engines)
     table = Table(title="Models: eager's time over the engine's (median, range of rounds), each beside its own eager")
     columns(table, "model", "batch", "eager ms", *(TITLES[e] for e in engines), "better", "Vesta / better")
-    columns(table, "first call s", "peak MiB", "difference")
+    columns(table, "first call s", "peak MiB")
     table.caption = (
-        f"first call, peak, difference: {titles}. first call: conversion, compile and one run, everything imported; "
-        "peak: the process, which runs eager, too; difference: from eager, as a part of the largest number"
+        f"first call, peak: {titles}. first call: conversion, compile and one run, everything imported; peak: the "
+        f"process, which runs eager, too. A result is eager's if it differs by at most {MOST_DIFFERENCE:g} of the "
+        "largest number"
     )
     for cell in cells:
         over, vesta = cell.over_better, cell.runs.get("vesta")
@@ -80,7 +83,6 @@ def model_table(cells: list[Cell]) -> Table:
             "-" if over is None else coloured(f"{over:.2f}", over >= LEAST_OVER_BETTER),
             first,
             each(cell.runs, engines, lambda r: f"{r.peak_mib:.0f}"),
-            each(cell.runs, engines, lambda r: f"{r.difference:.0e}"),
         )
     return table
 
