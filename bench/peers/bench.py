@@ -184,7 +184,7 @@ def measure_all(options: argparse.Namespace, results: Results, keep: Callable[[]
         for name in models:
             for batch in options.batches:
                 cell = Cell(name, batch)
-                results.models.append(cell)
+                results.peers.append(cell)
                 for engine in options.engines:
                     say(f"{name}, batch {batch}, {TITLES[engine]}")
                     cell.runs[engine] = measure(name, batch, engine, options, rounds, seconds, False)
@@ -222,8 +222,8 @@ def main(arguments: list[str] | None = None) -> int:
         measure_all(options, results, keep)
         console.print(str(path), highlight=False)
     report.print_report(console, results)
-    if results.models:
-        report.draw_models(results.models, options.out / "peers.png")
+    if results.peers:
+        report.draw_models(results.peers, options.out / "peers.png")
         console.print(str(options.out / "peers.png"), highlight=False)
     if any(p.is_right for p in results.products):
         report.draw_products(results.products, *report.peak_of(results), options.out / "products.png")

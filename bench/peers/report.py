@@ -28,6 +28,7 @@ from bench.peers.results import (
 
 COLOURS = {"vesta": "#b3122d", "openvino": "#3b6fb5", "onnxruntime": "#4f9a6d"}
 WORST = 12  # products of the table
+MOST_NOTE = 200  # letters; all of them are in the JSON file
 
 
 def coloured(text: str, good: bool) -> str:
@@ -126,7 +127,7 @@ def product_tables(products: list[Product], peak: float, peak_is: str) -> Iterat
 def decode_table(runs: dict[str, Run]) -> Table:
     table = Table(title="One token of a decoder of 100 million parameters, with a cache")
     columns(table, "engine", "eager ms", "ms", "over eager", "weights GB/s", "read GB/s", "share", "eager's share")
-    columns(table, "first call s", "peak MiB")
+    columns(table, "first call s")
     table.caption = (
         "weights: their bytes over the time of a call; read: a sum over 400 MB by PyTorch, before each round; Vesta "
         "and its eager write a cache of 256 tokens in place, the other programs are given 128 tokens and return none"
@@ -146,7 +147,6 @@ def decode_table(runs: dict[str, Run]) -> Table:
             coloured(f"{part:.0%}", part >= LEAST_READ),
             f"{statistics.median(run.read_shares(of_eager=True)):.0%}",
             f"{run.first_s:.2f}",
-            f"{run.peak_mib:.0f}",
         )
     return table
 
@@ -161,13 +161,13 @@ def peak_of(results: Results) -> tuple[float, str]:
 
 def print_report(console: Console, results: Results) -> None:
     summary = results.summary()
-    if results.models:
-        console.print(model_table(results.models))
+    if results.peers:
+        console.print(model_table(results.peers))
     for table in product_tables(results.products, *peak_of(results)):
         console.print(table)
     if results.decode:
         console.print(decode_table(results.decode))
-    if found := summary.get("models"):
+    if found := summary.get("peers"):
         console.print(
             f"Vesta over the better engine: geometric mean {found['mean']:.2f}; "
             f"{found['fast']} of {found['cells']} at least {LEAST_OVER_BETTER:g}",
@@ -181,6 +181,8 @@ def print_report(console: Console, results: Results) -> None:
             f"{found['cells']} products are generated code",
             highlight=False,
         )
+    for engine, text in results.notes():
+        console.print(f"{escape(TITLES[engine])}, {escape(text[:MOST_NOTE])}", soft_wrap=True, highlight=False)
     for engine, text in results.failures():
         console.print(f"{escape(TITLES[engine])}, {escape(text)}", style="red", soft_wrap=True, highlight=False)
 

@@ -122,7 +122,7 @@ def geometric_mean(numbers: Iterable[float]) -> float:
 @dataclass
 class Results:
     machine: dict[str, Any] = field(default_factory=dict)
-    models: list[Cell] = field(default_factory=list)
+    peers: list[Cell] = field(default_factory=list)
     products: list[Product] = field(default_factory=list)
     decode: dict[str, Run] = field(default_factory=dict)
 
@@ -133,17 +133,17 @@ class Results:
     def of_data(data: dict[str, Any]) -> Results:
         return Results(
             data["machine"],
-            [Cell(c["name"], c["batch"], {e: Run(**r) for e, r in c["runs"].items()}) for c in data["models"]],
+            [Cell(c["name"], c["batch"], {e: Run(**r) for e, r in c["runs"].items()}) for c in data["peers"]],
             [Product(**p) for p in data["products"]],
             {engine: Run(**r) for engine, r in data["decode"].items()},
         )
 
     def summary(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        over = [o for c in self.models if (o := c.over_better) is not None]
-        first = [r.first_s for c in self.models if (r := c.runs.get("vesta")) and not r.failure]
+        over = [o for c in self.peers if (o := c.over_better) is not None]
+        first = [r.first_s for c in self.peers if (r := c.runs.get("vesta")) and not r.failure]
         if over:
-            found["models"] = {
+            found["peers"] = {
                 "cells": len(over),
                 "mean": geometric_mean(over),
                 "fast": sum(o >= LEAST_OVER_BETTER for o in over),
@@ -182,6 +182,10 @@ class Results:
                 found.append(("vesta", f"{label}: differs from MKL's by {p.difference:.1e} of the largest number"))
         return found
 
+    def notes(self) -> list[tuple[str, str]]:
+        """What the engines note about their programs: graph breaks, another way to convert."""
+        return [(engine, f"{label}: {note}") for label, engine, run in self._runs() for note in run.notes]
+
     def _runs(self) -> list[tuple[str, str, Run]]:
-        cells = [(f"{c.name}, batch {c.batch}", engine, run) for c in self.models for engine, run in c.runs.items()]
+        cells = [(f"{c.name}, batch {c.batch}", engine, run) for c in self.peers for engine, run in c.runs.items()]
         return cells + [("decode", engine, run) for engine, run in self.decode.items()]

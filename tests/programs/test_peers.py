@@ -19,6 +19,7 @@ import pytest
 import torch
 from torch import nn
 
+from bench import readme
 from bench.peers import bench, engines, products, results, workloads
 from bench.peers.results import Cell, Product, Results, Run
 from bench.peers.worker import Bench, difference, read_bytes_per_s
@@ -42,7 +43,7 @@ def made_up() -> Results:
     return Results(
         {"cpu": "a CPU", "fma_operations_per_s": 100e9},
         [
-            cell("bert", 1, run(2.4), run(2.0, 5.0), run(1.5, 6.0)),
+            cell("bert", 1, run(2.4, notes=["model.py:7: a print"]), run(2.0, 5.0), run(1.5, 6.0)),
             cell("gpt2", 8, run(2.0, 0.4), Run(failure="OpConversionFailure: no rule for [aten::diff]"), run(2.0)),
             cell("resnet50", 1, run(1.5), wrong, run(1.0)),
         ],
@@ -81,6 +82,7 @@ def test_tables_of_a_file(tmp_path, capsys):
     bert = row(text, "bert", "1")
     assert bert[2:4] == ["10.0", "2.40 (2.16..2.88)"]
     assert bert[6:9] == ["OpenVINO", "1.20", "0.20 / 5.00 / 6.00"]
+    assert "Vesta, bert, batch 1: model.py:7: a print" in text
     gpt2 = row(text, "gpt2", "8")
     assert gpt2[4] == "fails"
     assert gpt2[6:9] == ["ONNX Runtime", "1.00", "0.40 / fails / 0.20"]
@@ -132,20 +134,20 @@ def test_without_a_measured_peak_the_best_result_is_the_peak(tmp_path, capsys):
 
 
 def test_sections_that_were_not_measured(tmp_path, capsys):
-    status, text = shown(Results({}, made_up().models[:1]), tmp_path, capsys)
+    status, text = shown(Results({}, made_up().peers[:1]), tmp_path, capsys)
     assert status == 0
     assert "bert" in text and "GFLOP/s" not in text and "decoder" not in text
     assert shown(Results({}), tmp_path, capsys)[0] == 0
 
 
 def test_only_vesta_decides_the_exit_status(tmp_path, capsys):
-    found = Results({}, made_up().models)
+    found = Results({}, made_up().peers)
     assert shown(found, tmp_path, capsys)[0] == 0  # OpenVINO fails in one cell and differs in another
-    found.models[0].runs["vesta"].difference = 0.1
+    found.peers[0].runs["vesta"].difference = 0.1
     status, text = shown(found, tmp_path, capsys)
     assert status == 1
     assert row(text, "bert", "1")[7] == "-"
-    found.models[0].runs["vesta"] = Run(failure="exit 1: error")
+    found.peers[0].runs["vesta"] = Run(failure="exit 1: error")
     status, text = shown(found, tmp_path, capsys)
     assert status == 1
     assert "Vesta, bert, batch 1: exit 1: error" in text
@@ -164,6 +166,22 @@ def test_results_are_those_of_their_file():
     assert data["summary"]["products"]["worst"] == [1, 64, 64, pytest.approx(0.5)]
     del data["summary"]
     assert Results.of_data(data) == found
+
+
+def test_the_table_of_the_readme(monkeypatch, tmp_path):
+    begin, end = readme.marks("peers")
+    page, file = tmp_path / "README.md", tmp_path / "peers.json"
+    page.write_text(f"before\n{begin}old\n{end}after\n")
+    file.write_text(json.dumps(made_up().as_data()))
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["readme", str(file)])
+    readme.main()
+    before, first, _, *rows, last, after = page.read_text().splitlines()
+    assert (before, first, last, after) == ("before", begin.strip(), end.strip(), "after")
+    assert rows.pop(0).startswith("|---") and len(rows) == 3
+    assert rows[0] == "| bert | 1 | 2.40 | 2.00 | 1.50 | 1.20 | 0.2 / 5 / 6 |"
+    assert rows[1] == "| gpt2 | 8 | 2.00 | fails | 2.00 | 1.00 | 0.4 / fails / 0.2 |"
+    assert rows[2] == "| resnet50 | 1 | 1.50 | differs | 1.00 | 1.50 | 0.2 / 0.2 / 0.2 |"
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -551,6 +569,22 @@ def test_measuring_keeps_what_there_is(monkeypatch, tmp_path, capsys):
         bench.main([*arguments, "--peers", str(peers), "--out", str(tmp_path)])
     assert asked == [("vit", 2, "vesta"), ("vit", 2, "openvino"), ("bert", 2, "vesta"), ("bert", 2, "openvino")]
     data = json.loads((tmp_path / "peers.json").read_text())
-    assert [(c["name"], c["batch"]) for c in data["models"]] == [("vit", 2)]
+    assert [(c["name"], c["batch"]) for c in data["peers"]] == [("vit", 2)]
     assert data["machine"]["versions"]["openvino"] == "1.0"
     assert "vit, batch 2, OpenVINO, 2 of 4" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_whole_run_of_vesta_alone(tmp_path):
+    """With processes, as `make bench-peers` has them."""
+    command = [sys.executable, "-m", "bench.peers", "--engines", "vesta", "--models", "minilm", "mobilenetv3"]
+    command += ["--sections", "models", "decode", "--quick", "--rounds", "2", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = Results.of_data(
+        {k: v for k, v in json.loads((tmp_path / "peers.json").read_text()).items() if k != "summary"}
+    )
+    assert [(c.name, c.batch) for c in found.peers] == [(n, b) for n in ("minilm", "mobilenetv3") for b in (1, 8)]
+    assert all(c.runs["vesta"].is_right and len(c.runs["vesta"].pairs) == 2 for c in found.peers)
+    assert found.decode["vesta"].is_right and found.decode["vesta"].weight_bytes == 4 * 100_313_856
+    assert "decode, Vesta" in done.stderr and "mobilenetv3" in done.stdout
