@@ -211,6 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
             "cpu": cpu_name(),
             "cores": os.cpu_count(),
             "threads": options.threads,
+            "load": os.getloadavg()[0],
             "versions": {"torch": torch.__version__, **installed},
         }
         results = Results(machine)

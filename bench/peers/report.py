@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -28,6 +29,7 @@ from bench.peers.results import (
 
 COLOURS = {"vesta": "#b3122d", "openvino": "#3b6fb5", "onnxruntime": "#4f9a6d"}
 WORST = 12  # products of the table
+MOST_LOAD = 0.5  # of other programs, before the first measurement
 MOST_NOTE = 200  # letters; all of them are in the JSON file
 
 
@@ -159,8 +161,18 @@ def peak_of(results: Results) -> tuple[float, str]:
     return 1e9 * max(best, default=math.nan), "the best result, because the build has no program that measures the peak"
 
 
+def conditions(machine: dict[str, Any]) -> str:
+    """Under which the results were measured. Other programs that run at the time change them."""
+    text = f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads; "
+    text += ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    if machine["load"] > MOST_LOAD:
+        text += f"; the machine was busy with other programs (load {machine['load']:.1f}): times are disturbed"
+    return text
+
+
 def print_report(console: Console, results: Results) -> None:
     summary = results.summary()
+    console.print(conditions(results.machine), highlight=False, markup=False, soft_wrap=True)
     if results.peers:
         console.print(model_table(results.peers))
     for table in product_tables(results.products, *peak_of(results)):

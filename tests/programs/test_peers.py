@@ -27,6 +27,14 @@ from bench.processes import built_program
 from tests.build import generates_code
 from tests.programs.torchvision_operators import declare_torchvision_operators
 
+MACHINE: dict[str, Any] = {
+    "cpu": "a CPU",
+    "cores": 4,
+    "threads": 2,
+    "load": 0.1,
+    "versions": {"torch": "2.13", "openvino": "1.0"},
+}
+
 
 def run(ratio: float, first_s: float = 0.2, **more: Any) -> Run:
     """Three rounds in which eager takes 10 ms and the engine's time drifts a little around what the ratio says."""
@@ -41,7 +49,7 @@ def made_up() -> Results:
     wrong = run(9.0)
     wrong.difference = 0.5
     return Results(
-        {"cpu": "a CPU", "fma_operations_per_s": 100e9},
+        {**MACHINE, "fma_operations_per_s": 100e9},
         [
             cell("bert", 1, run(2.4, notes=["model.py:7: a print"]), run(2.0, 5.0), run(1.5, 6.0)),
             cell("gpt2", 8, run(2.0, 0.4), Run(failure="OpConversionFailure: no rule for [aten::diff]"), run(2.0)),
@@ -134,14 +142,21 @@ def test_without_a_measured_peak_the_best_result_is_the_peak(tmp_path, capsys):
 
 
 def test_sections_that_were_not_measured(tmp_path, capsys):
-    status, text = shown(Results({}, made_up().peers[:1]), tmp_path, capsys)
+    status, text = shown(Results(MACHINE, made_up().peers[:1]), tmp_path, capsys)
     assert status == 0
     assert "bert" in text and "GFLOP/s" not in text and "decoder" not in text
-    assert shown(Results({}), tmp_path, capsys)[0] == 0
+    assert shown(Results(MACHINE), tmp_path, capsys)[0] == 0
+
+
+def test_the_conditions_are_shown(tmp_path, capsys):
+    _, text = shown(Results(MACHINE), tmp_path, capsys)
+    assert text.splitlines()[0] == "a CPU, 4 cores, 2 threads; torch 2.13, openvino 1.0"
+    _, text = shown(Results({**MACHINE, "load": 3.14}), tmp_path, capsys)
+    assert "busy with other programs (load 3.1)" in text
 
 
 def test_only_vesta_decides_the_exit_status(tmp_path, capsys):
-    found = Results({}, made_up().peers)
+    found = Results(MACHINE, made_up().peers)
     assert shown(found, tmp_path, capsys)[0] == 0  # OpenVINO fails in one cell and differs in another
     found.peers[0].runs["vesta"].difference = 0.1
     status, text = shown(found, tmp_path, capsys)
