@@ -91,7 +91,7 @@ def peers_table(cells: list[dict[str, Any]]) -> str:
     engines = [e for e in ENGINE_TITLES if any(e in c.runs for c in peers)]
     titles = [ENGINE_TITLES[e] for e in engines]
     head = ["model", "batch", *titles, "Vesta / the better", f"first call s: {' / '.join(titles)}"]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines = ["Eager's time divided by the engine's:", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for cell in peers:
         runs = [cell.runs.get(e) for e in engines]
         row = [cell.name, str(cell.batch)]
