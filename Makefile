@@ -3,10 +3,11 @@ SHELL := /bin/bash
 BUILD ?= build/release
 VENV ?= .venv
 PY := $(VENV)/bin/python
-export BUILD VENV
+PEERS ?= build/peers
+export BUILD VENV PEERS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long nightly demo bench lint format wheel clean test-matrix test-sanitize mutate-files
+.PHONY: help setup build test test-long nightly demo bench bench-peers lint format wheel clean test-matrix test-sanitize mutate-files
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +33,10 @@ demo: build  ## a pretrained sentence encoder: eager, Inductor and Vesta side by
 
 bench: build  ## the benchmark: a table, a JSON file and a plot in build/bench
 	@$(PY) -m bench $(BENCH_ARGS)
+
+bench-peers: build  ## installs OpenVINO and ONNX Runtime into build/peers, and compares with them: tables, JSON, plots in build/bench
+	@tools/setup.sh --peers --no-build
+	@$(PY) -m bench.peers --peers $(PEERS) $(BENCH_ARGS)
 
 lint:  ## clang-format, clang-tidy on changed files, ruff, mypy, include direction, file sizes, names in documents
 	@tools/setup.sh --lint --no-build

@@ -14,7 +14,6 @@ round, so that the machine's drift cancels; shown are their median and range. Wr
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import statistics
@@ -32,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import capture, machine, plot, sweep
-from bench.processes import COMPILERS, ROOT, Run, Worker
+from bench.processes import COMPILERS, ROOT, Run, Worker, built_program
 from bench.workloads import DTYPES, KERNELS, MODELS
 
 SECTIONS = ("models", "kernels", "capture", "cpp", "sweep")
@@ -203,12 +202,8 @@ def kernel_table(results: dict[str, dict[str, Run]], what: dict[str, float]) -> 
 
 def cpp_call(path: Path | None) -> dict[str, Any]:
     """The output of the C++ benchmark of a call: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
-    if path is None:
-        package = importlib.util.find_spec("vesta")  # BUILD/python/vesta/__init__.py
-        if package is None or package.origin is None:
-            return {}
-        path = Path(package.origin).parents[2] / "bench" / "vesta_bench_cpp_call"
-    if not path.exists():
+    path = path or built_program("vesta_bench_cpp_call")
+    if path is None or not path.exists():
         return {}
     done = subprocess.run([str(path)], capture_output=True, text=True, timeout=120)
     return json.loads(done.stdout) if done.returncode == 0 else {"failure": done.stderr[-300:]}

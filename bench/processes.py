@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import select
@@ -67,6 +68,15 @@ class Run:
     @property
     def ratio(self) -> float:
         return statistics.median(self.ratios) if self.ratios else float("nan")
+
+
+def built_program(name: str) -> Path | None:
+    """A benchmark's program in the build that Python imports Vesta from, None if it has none."""
+    package = importlib.util.find_spec("vesta")  # BUILD/python/vesta/__init__.py
+    if package is None or package.origin is None:
+        return None
+    path = Path(package.origin).parents[2] / "bench" / name
+    return path if path.exists() else None
 
 
 class Worker:

@@ -1,4 +1,5 @@
-"""Writes the README's tables from a benchmark's results: `python -m bench.readme [results.json]`.
+"""Writes the README's tables from a benchmark's results: `python -m bench.readme [results.json]`, and
+`python -m bench.readme build/bench/peers.json` for those of `make bench-peers`.
 
 A section that was not measured stays as it is.
 """
@@ -11,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench.peers.engines import TITLES as ENGINE_TITLES
+from bench.peers.results import Results
 from bench.processes import COMPILERS, ROOT, TITLES
 
 
@@ -82,12 +85,36 @@ def sweep_table(modes: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def peers_table(cells: list[dict[str, Any]]) -> str:
+    """Of `make bench-peers`, whose results are in a file of their own."""
+    peers = Results.of_data({"machine": {}, "peers": cells, "products": [], "decode": {}}).peers
+    engines = [e for e in ENGINE_TITLES if any(e in c.runs for c in peers)]
+    titles = [ENGINE_TITLES[e] for e in engines]
+    head = ["model", "batch", *titles, "Vesta / the better", f"first call s: {' / '.join(titles)}"]
+    lines = ["Eager's time divided by the engine's:", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for cell in peers:
+        runs = [cell.runs.get(e) for e in engines]
+        row = [cell.name, str(cell.batch)]
+        row += [
+            "-" if r is None else "fails" if r.failure else f"{r.ratio:.2f}" if r.is_right else "differs" for r in runs
+        ]
+        row.append("-" if cell.over_better is None else f"{cell.over_better:.2f}")
+        row.append(" / ".join("-" if r is None else "fails" if r.failure else f"{r.first_s:.2g}" for r in runs))
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "bench" / "results.json"
     results = json.loads(path.read_text())
     page = ROOT / "README.md"
     text = page.read_text()
-    for section, made in (("models", model_table), ("capture", capture_table), ("sweep", sweep_table)):
+    for section, made in (
+        ("models", model_table),
+        ("peers", peers_table),
+        ("capture", capture_table),
+        ("sweep", sweep_table),
+    ):
         begin, end = marks(section)
         if results.get(section):
             before, rest = text.split(begin)

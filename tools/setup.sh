@@ -5,15 +5,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOF'
-usage: tools/setup.sh [--lint] [--valgrind] [--no-build] [--no-link] [--no-system]
+usage: tools/setup.sh [--lint] [--valgrind] [--peers] [--no-build] [--no-link] [--no-system]
 
 Runs the steps that are still missing, in this order:
   system   Debian packages (apt-get as root or by sudo)
   python   .venv with the exact packages of requirements.lock and requirements-nodeps.lock
+  peers    with --peers: the engines of requirements-peers.lock in a folder of their own
   build    cmake and ninja in build/release, and .venv made to import that build
 
   --lint       also clang-format and clang-tidy
   --valgrind   also valgrind
+  --peers      also the engines that `make bench-peers` compares with
   --no-build   stop before configuring
   --no-link    build, but do not change what .venv imports
   --no-system  do not install system packages
@@ -22,17 +24,19 @@ environment:
   PYTHON       interpreter for .venv          (default: python3.11)
   VENV         virtual environment            (default: .venv)
   BUILD        build folder                   (default: build/release)
+  PEERS        folder of the engines          (default: build/peers)
   TORCH        torch version instead of the lock file's
   CMAKE_ARGS   more arguments for cmake
   JOBS         parallel compilations          (default: by cores and memory)
 EOF
 }
 
-lint=0 valgrind=0 build=1 link=1 system=1
+lint=0 valgrind=0 peers=0 build=1 link=1 system=1
 while [ $# -gt 0 ]; do
   case "$1" in
     --lint) lint=1 ;;
     --valgrind) valgrind=1 ;;
+    --peers) peers=1 ;;
     --no-link) link=0 ;;
     --no-build) build=0 ;;
     --no-system) system=0 ;;
@@ -45,6 +49,7 @@ done
 PYTHON=${PYTHON:-python3.11}
 VENV=${VENV:-.venv}
 BUILD=${BUILD:-build/release}
+PEERS=${PEERS:-build/peers}
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -115,6 +120,20 @@ python_packages() {
   touch "$stamp"
 }
 
+# No other Python than the benchmark's processes imports from this folder.
+peer_packages() {
+  local key stamp
+  key=$({ cat requirements-peers.lock; "$VENV/bin/python" --version; } | sha256sum | cut -c1-16)
+  stamp="$PEERS/.vesta-packages-$key"
+  [ ! -e "$stamp" ] || return 0
+  say "installing OpenVINO and ONNX Runtime into $PEERS"
+  mkdir -p "$PEERS"
+  rm -f "$PEERS"/.vesta-packages-*
+  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$PEERS" \
+    -r requirements-peers.lock || die "cannot install the packages of requirements-peers.lock (the lines above name the one)"
+  touch "$stamp"
+}
+
 # --- build -----------------------------------------------------------------------------------------------------------
 
 jobs() {
@@ -147,4 +166,5 @@ build_tree() {
 
 if [ "$system" = 1 ]; then system_packages; fi
 python_packages
+if [ "$peers" = 1 ]; then peer_packages; fi
 if [ "$build" = 1 ]; then build_tree; fi
