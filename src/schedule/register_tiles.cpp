@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMostSlice = 512;  // inner elements that are packed at once
 constexpr int64_t kLeastInner = 16, kLeastRows = 4, kLeastColumns = 16;
 constexpr int64_t kMostRowBlock = 256, kMostBlock = 960;  // of a work item; a multiple of most tiles' columns
-constexpr int64_t kTriedParts = 64;                       // ways to divide the columns
+constexpr int64_t kTriedRowParts = 16, kTriedParts = 64;  // ways to divide the rows, the columns
 
 // Nanoseconds, for one core of a current server or desktop.
 constexpr double kMultiplyNs = 0.3;                       // one vector of products
@@ -100,23 +100,24 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
     const int64_t columns = f.vectors * lanes;
     if (s.panel > 0 && s.panel != columns) continue;
     const int64_t row_bytes = std::min(s.inner, kMostSlice) * int64_t{sizeof(float)};
-    for (int64_t row_block = f.rows; row_block <= kMostRowBlock; row_block *= 2) {
-      if (row_block > f.rows && row_block * row_bytes > target.l2_bytes / 2) break;
-      const int64_t rows = std::min(row_block, s.rows);
-      const int64_t least_parts = (s.columns + kMostBlock - 1) / kMostBlock;
+    const int64_t most_rows = std::max(f.rows, std::min(kMostRowBlock, target.l2_bytes / 2 / row_bytes));
+    const int64_t least_row_parts = (s.rows + most_rows - 1) / most_rows;
+    const int64_t least_parts = (s.columns + kMostBlock - 1) / kMostBlock;
+    for (int64_t row_parts = least_row_parts; row_parts < least_row_parts + kTriedRowParts; ++row_parts) {
+      const int64_t row_block = round_up((s.rows + row_parts - 1) / row_parts, f.rows);
       for (int64_t parts = least_parts; parts < least_parts + kTriedParts; ++parts) {
         const int64_t block = round_up((s.columns + parts - 1) / parts, columns);
         const double items = static_cast<double>(s.products) *
                              std::ceil(static_cast<double>(s.rows) / static_cast<double>(row_block)) *
                              std::ceil(static_cast<double>(s.columns) / static_cast<double>(block));
-        const double item = item_ns(f, s, rows, std::min(block, s.columns), lanes);
+        const double item = item_ns(f, s, std::min(row_block, s.rows), std::min(block, s.columns), lanes);
         const double ns = std::ceil(items / threads) * item;
         if (!best || ns < best->ns * 0.999) {
           best = Tiling{{f.rows, columns, row_block, 0}, block, item, ns};
         }
         if (block == columns) break;
       }
-      if (row_block >= s.rows) break;
+      if (row_block == f.rows) break;
     }
   }
   if (best) {
