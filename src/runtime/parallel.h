@@ -7,7 +7,8 @@
 
 namespace vesta::runtime {
 
-// Runs fn over [0, items) in chunks of at least `grain` items. Each chunk gets its own thread's scratch.
+// Runs fn over [0, items) in chunks of at least `grain` items, where there are so many. Each chunk gets the scratch of
+// its thread. A thread that has done its part of the items does chunks of the other parts.
 void run_parallel(machine::KernelFn fn, void* const* buffers, const int64_t* sizes, int64_t scratch_bytes,
                   int64_t items, int64_t grain);
 

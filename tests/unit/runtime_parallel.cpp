@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -18,6 +20,7 @@ struct Observed {
 };
 
 void count(void* const* buffers, const int64_t*, void*, int64_t begin, int64_t end) {
+  std::this_thread::sleep_for(std::chrono::microseconds(200));  // all threads have begun before the work is done
   auto* seen = static_cast<Observed*>(buffers[0]);
   auto* items = static_cast<std::vector<int>*>(buffers[1]);
   for (int64_t i = begin; i < end; ++i) ++(*items)[static_cast<size_t>(i)];
@@ -45,6 +48,45 @@ TEST_P(Parallel, UsesAsManyThreadsAsTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 3));
+
+TEST_P(Parallel, DoesEveryItemOnce) {
+  for (const int64_t items : {1, 2, 3, 7, 64, 1001})
+    for (const int64_t grain : {1, 3, 100}) {
+      Observed seen;
+      std::vector<int> done(static_cast<size_t>(items), 0);
+      void* buffers[] = {&seen, &done};
+      run_parallel(count, buffers, nullptr, 0, items, grain);
+      EXPECT_EQ(done, std::vector<int>(static_cast<size_t>(items), 1)) << items << " items, grain " << grain;
+    }
+}
+
+struct Shares {
+  std::mutex mutex;
+  std::map<std::thread::id, int64_t> items;
+  std::thread::id late;
+};
+
+// The thread that gets the first item sleeps.
+void late(void* const* buffers, const int64_t*, void*, int64_t begin, int64_t end) {
+  auto* shares = static_cast<Shares*>(buffers[0]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(begin == 0 ? 300 : 1));
+  std::lock_guard lock(shares->mutex);
+  shares->items[std::this_thread::get_id()] += end - begin;
+  if (begin == 0) shares->late = std::this_thread::get_id();
+}
+
+TEST(ParallelThreads, DoTheItemsOfOneThatIsLate) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  Shares shares;
+  void* buffers[] = {&shares};
+  run_parallel(late, buffers, nullptr, 0, 160, 1);
+  at::set_num_threads(before);
+  int64_t all = 0;
+  for (const auto& [thread, items] : shares.items) all += items;
+  EXPECT_EQ(all, 160);
+  EXPECT_LE(shares.items[shares.late], 40);  // of its own 80
+}
 
 TEST(ParallelGrain, SmallWorkStaysOnTheCallingThread) {
   EXPECT_EQ(parallel_grain(10, 100), 0);
