@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "loops/levels.h"
 #include "loops/lower.h"
@@ -244,12 +243,15 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   s.columns = hint(columns);
   if (s.inner < 1 || s.columns < 1) return std::nullopt;
   auto tiling = choose(s, target);
-  if (!tiling && out.columns.size() > 1) {
-    out.columns = {ranges[last]};
-    products = products * floordiv(columns, s.panel);
-    columns = s.panel;
-    s.products *= s.columns / s.panel;
-    s.columns = std::exchange(s.panel, 0);
+  if (!tiling && s.panel > 0) {  // no tile is such a panel
+    if (out.columns.size() > 1) {
+      out.columns = {ranges[last]};
+      products = products * floordiv(columns, s.panel);
+      columns = s.panel;
+      s.products *= s.columns / s.panel;
+      s.columns = s.panel;
+    }
+    s.panel = 0;
     tiling = choose(s, target);
   }
   if (!tiling) return std::nullopt;

@@ -152,6 +152,22 @@ output %2
   EXPECT_TRUE(kernel.ranges[1].extent.is_constant(100));
 }
 
+// Panels as no tile has them are packed.
+TEST(Registers, PanelsOfOtherSizes) {
+  for (const int64_t panel : {20, 40, 100}) {
+    const Plan plan = plan_of(fmt::format(R"(
+input %0 : f32[40, 64] = argument "x"
+input %1 : f32[3, 64, {0}] = parameter "panels"
+%2 : f32[40, {1}] = vesta::packed_linear(%0, %1, none, {1})
+output %2
+)",
+                                          panel, 3 * panel - 5),
+                              target_of(64, 2));
+    ASSERT_TRUE(only_kernel(plan));
+    EXPECT_TRUE(only_kernel(plan)->kernel->registers.packs_columns);
+  }
+}
+
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
   const auto panel = [](int64_t columns, const Target& target) { return panel_of(64, columns, 768, 768, target); };

@@ -29,7 +29,7 @@ struct LoweringRow {
   bool once = false;                            // reads each element of its operands at most once
   bool gathers = false;                         // reads the first operand at indices that the others hold
   bool whole_rows = false;                      // gathers whole rows of contiguous elements
-  bool windows = false;        // reads each element many times, under conditions that depend on the pixel alone
+  bool windows = false;  // reads each element many times, under conditions that depend on the pixel alone
   bool moves = false;    // gives elements of its operands or 0, so complex numbers are lowered part by part
   bool one_hot = false;  // is lowered as a sum where is_one_hot_gather() holds
   const UpdateForm* update = nullptr;  // writes some elements of a buffer (update.h)
