@@ -73,8 +73,8 @@ void adaptive_maximum(const NodeArgs& args, Guards& g, Results& results) {
 }
 void depthwise_convolution(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType &x = args.tensor(0), &taps = args.tensor(1);
-  const IntList kernel = args.integers("kernel_size"), stride = args.integers("stride"),
-                padding = args.integers("padding"), dilation = args.integers("dilation");
+  const IntList &kernel = args.integers("kernel_size"), &stride = args.integers("stride"),
+                &padding = args.integers("padding"), &dilation = args.integers("dilation");
   VESTA_USER_CHECK(x.dim() == 4 && taps.dim() == 3 && g.equal(taps.sizes[2], x.sizes[1]),
                    "depthwise_convolution: the taps do not fit");
   IntList counts;
