@@ -19,10 +19,8 @@ constexpr const char* kSchemas[] = {
 // Operators of ours, which kernels alone compute.
 constexpr const char* kOwnSchemas[] = {
     // x times the transposed weight, which lies in panels: [panel][inner...][row of the panel] (passes/panels.h). It
-    // sums over as many trailing dimensions of x as a panel has inner dimensions. `columns` of the result: fewer than
-    // the
-    // panels have where the last one is filled up with zeros.
-    "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias, SymInt? columns=None) -> Tensor",
+    // sums over as many trailing dimensions of x as a panel has inner dimensions.
+    "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias) -> Tensor",
     // A convolution in which each channel has its own window. taps: [row of the window, column, channel].
     "vesta::depthwise_convolution(Tensor x, Tensor taps, Tensor? bias, int[2] kernel_size, int[2] stride, int[2] "
     "padding, int[2] dilation) -> Tensor",

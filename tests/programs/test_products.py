@@ -254,7 +254,7 @@ MIDDLES = {
     "same": (lambda: nn.Conv2d(32, 32, 3, padding="same"), 0),
     "short runs": (lambda: nn.Conv2d(4, 64, 3, padding=1), 2),  # with the one before it
     "groups": (lambda: nn.Conv2d(32, 64, 3, padding=1, groups=2), 1),
-    "part of a panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 0),
+    "no panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 1),
     "depthwise": (lambda: nn.Conv2d(32, 32, 3, padding=1, groups=32), 0),
     "wide depthwise": (lambda: nn.Conv2d(640, 640, 5, stride=2, padding=2, groups=640), 0),
     "dilated depthwise": (lambda: nn.Conv2d(33, 33, (3, 1), padding=(2, 0), dilation=2, groups=33, bias=False), 0),

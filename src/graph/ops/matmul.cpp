@@ -120,9 +120,7 @@ void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(x.dim() >= inner, "packed_linear sums over more dimensions than x has");
   Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<std::ptrdiff_t>(inner));
   for (size_t d = 0; d < inner; ++d) agree(g, x.sizes[sizes.size() + d], panels.sizes[1 + d], "packed_linear");
-  const Expr all = panels.sizes.front() * panels.sizes.back();
-  sizes.push_back(args.has("columns") ? args.integer("columns") : all);
-  VESTA_USER_CHECK(!g.less(all, sizes.back()), "packed_linear has more columns than its panels");
+  sizes.push_back(panels.sizes.front() * panels.sizes.back());
   results = {contiguous_like(x, sizes)};
 }
 

@@ -70,10 +70,9 @@ class Products {
       if (!pointwise && (panel == 0 || run < kLeastRun)) return;
       if (!rewriter_.may()) return;
       Builder b = builder(n);
-      Value* const product =
-          panel == 0 ? linear(b, n, c, pixels_of(b, c))
-                     : b("vesta::packed_linear", {pointwise ? pixels_of(b, c) : windows_of(b, c), panels(b, c, panel),
-                                                  n->named().get("bias"), columns_of(w, panel)});
+      Value* const product = panel == 0 ? linear(b, n, c, pixels_of(b, c))
+                                        : b("vesta::packed_linear", {pointwise ? pixels_of(b, c) : windows_of(b, c),
+                                                                     panels(b, c, panel), n->named().get("bias")});
       made = b("aten::permute", {product, IntList{0, 3, 1, 2}});
     }
     rewriter_.substitute(n->results[0], made);
@@ -119,8 +118,8 @@ class Products {
     // A weight that is computed for this convolution alone is dropped once it is packed.
     const bool frees = c.w->producer && std::all_of(c.w->users.begin(), c.w->users.end(),
                                                     [&](Node* u) { return u == n || u->prepacked; });
-    const int64_t bytes = frees || panels_.contains({c.w, panel}) || panel == 0 ? 0 : panel_bytes(w, panel);
-    if (bytes > left_) return 0;
+    const int64_t bytes = frees || panels_.contains({c.w, panel}) ? 0 : bytes_of(w).value_or(0);
+    if (panel == 0 || bytes > left_) return 0;
     left_ -= bytes;
     return panel;
   }

@@ -31,7 +31,7 @@ bool pack_columns(Graph& graph, const PassContext& context) {
     const int64_t panel = context.panel_of(kPanelRows, w->type.sizes[0].constant(), inner, inner);
     if (panel == 0) return;
     Value*& made = packed[w];
-    const int64_t bytes = made ? 0 : panel_bytes(w->type, panel);
+    const int64_t bytes = made ? 0 : bytes_of(w->type).value_or(0);
     if (bytes > left || !rewriter.may()) return;
     left -= bytes;
     if (!made) {
@@ -39,8 +39,7 @@ bool pack_columns(Graph& graph, const PassContext& context) {
       b.source = n->source;
       made = in_panels(b, w, panel);
     }
-    rewriter.substitute(n->results[0], n, get_op("vesta::packed_linear"),
-                        {x, made, n->args()[2], columns_of(w->type, panel)}, n);
+    rewriter.substitute(n->results[0], n, get_op("vesta::packed_linear"), {x, made, n->args()[2]}, n);
     graph.erase(n);
   });
   return rewriter.changed();

@@ -10,25 +10,8 @@ int64_t panel_budget(const Graph& graph, const PassContext& context) {
   return (context.options.packed_weights < 0 ? kMost : packed_budget(context)) - prepacked_bytes(graph);
 }
 
-int64_t panel_bytes(const TensorType& weight, int64_t panel) {
-  const int64_t rows = weight.sizes[0].constant();
-  return bytes_of(weight).value() / rows * ((rows + panel - 1) / panel * panel);
-}
-
-Arg columns_of(const TensorType& weight, int64_t panel) {
-  if (weight.sizes[0].constant() % panel == 0) return None{};
-  return weight.sizes[0];
-}
-
 Value* in_panels(Builder& b, Value* weight, int64_t panel) {
   const size_t inner = weight->type.dim() - 1;
-  if (const int64_t past = weight->type.sizes[0].constant() % panel; past > 0) {
-    IntList padding(2 * inner + 2, Expr(0));
-    padding.back() = panel - past;
-    Node* const filled = b.node("aten::constant_pad_nd", {weight, padding, Expr(0)});
-    filled->prepacked = true;
-    weight = filled->results[0];
-  }
   Sizes apart = weight->type.sizes;
   apart[0] = floordiv(apart[0], panel);
   apart.insert(apart.begin() + 1, Expr(panel));
