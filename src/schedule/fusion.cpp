@@ -267,6 +267,7 @@ void Fusion::open_group(int i) {
   g.fusable = !u.is_call() && u.kind != SchedulerNodeKind::Assert;
   g.prepacked = u.prepacked;
   g.windowed = u.windowed;
+  g.products = u.kind == SchedulerNodeKind::Reduce && loops::product_operands(*u.node) ? 1 : 0;
   if (g.fusable) place_alone(i);
   collect_reads(i);
   for (const Read& r : u.reads) {
@@ -446,7 +447,7 @@ bool Fusion::try_merge(int a, int b) {
   FusionGroup& gb = groups[b];
   if (!ga.fusable || !gb.fusable || ga.prepacked != gb.prepacked) return false;
   if (gb.first - ga.last > limits_.distance || ga.nodes.size() + gb.nodes.size() > limits_.nodes) return false;
-  if (ga.cost + gb.cost > limits_.group_cost) return false;
+  if (ga.cost + gb.cost > limits_.group_cost || ga.products + gb.products > limits_.products) return false;
   if ((ga.windowed && gb.reduces) || (gb.windowed && ga.reduces)) return false;
   if (!legal(a, b)) return false;
   const bool alike = ga.dims == gb.dims;
@@ -498,6 +499,7 @@ void Fusion::join(int a, int b) {
   gb.nodes = std::move(all);
   gb.reduces |= ga.reduces;
   gb.windowed |= ga.windowed;
+  gb.products += ga.products;
   gb.cost += ga.cost;
   gb.first = std::min(ga.first, gb.first);
   gb.last = std::max(ga.last, gb.last);

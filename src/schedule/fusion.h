@@ -100,6 +100,7 @@ struct FusionGroup {
   int first = 0, last = 0;     // positions
   int oldest = 0;              // the least number of the groups that were merged into this one
   int cost = 0;                // of its scheduler nodes
+  int products = 0;            // matrix products
   std::vector<uint64_t> deps;  // groups that must run before, transitively
 };
 

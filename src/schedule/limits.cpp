@@ -13,6 +13,7 @@ constexpr Limits kLimits[] = {
         // Compiling takes about 0.2 ms per multiply. The passes over memory that a longer chain would save are a few
         // percent of such a kernel's time.
         .group_cost = 640,
+        .products = 1,
         .instructions = 800,
         .pieces = 32,
         .shared_elements = 1 << 12,
@@ -37,6 +38,7 @@ constexpr Limits kLimits[] = {
         .distance = 96,
         .nodes = 120,
         .group_cost = 640,
+        .products = INT32_MAX,  // tiles bound them
         .instructions = 800,
         .pieces = 32,
         .shared_elements = 1 << 16,

@@ -19,6 +19,7 @@ struct Limits {
   int distance;             // nodes between two groups; a longer one would keep operands or results alive too long
   size_t nodes;             // operators of a kernel
   int group_cost;           // of one element
+  int products;             // matrix products
   size_t instructions;      // of a kernel's code
   size_t pieces;            // of a concatenation that kernels make, one kernel each
   int64_t shared_elements;  // groups that only read the same value become one kernel from this many elements on

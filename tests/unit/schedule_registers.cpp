@@ -136,6 +136,26 @@ output %6
   EXPECT_EQ(k->flops, 2 * 32 * 96 * 9 * 32);
 }
 
+// A kernel has one product: what reads two of them is part of the second one's kernel.
+TEST(Registers, TwoProductsAreTwoKernels) {
+  const Plan plan = plan_of(R"(
+input %0 : f32[40, 64] = argument "x"
+input %1 : f32[96, 64] = parameter "gate"
+input %2 : f32[96, 64] = parameter "up"
+%3 : f32[40, 96] = aten::linear(%0, %1, none)
+%4 : f32[40, 96] = aten::silu(%3)
+%5 : f32[40, 96] = aten::linear(%0, %2, none)
+%6 : f32[40, 96] = aten::mul.Tensor(%4, %5)
+output %6
+)",
+                            target_of(64, 2));
+  ASSERT_EQ(plan.steps.size(), 2u);
+  for (const auto& s : plan.steps) {
+    ASSERT_TRUE(std::holds_alternative<KernelStep>(s));
+    EXPECT_GT(std::get<KernelStep>(s).kernel->registers.rows, 0);
+  }
+}
+
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
   const auto panel = [](int64_t columns, const Target& target) { return panel_of(64, columns, 768, 768, target); };
