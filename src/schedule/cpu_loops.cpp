@@ -4,6 +4,7 @@
 #include "schedule/cpu_loops.h"
 
 #include <cmath>
+#include <tuple>
 
 #include "schedule/divisor.h"
 #include "schedule/loop_nest.h"
@@ -184,15 +185,23 @@ class Chooser : LoopNest {
     const int64_t vectors = r.extent.constant() / lanes(), most = kRepeatedBytes / repeated / lanes();
     const int64_t part = r.extent.constant() % lanes() || most < 1 ? 0 : largest_divisor(vectors, most) * lanes();
     if (part < kLeastPart * lanes()) return v;
-    const Range high{dag_.new_variable(r.extent.constant() / part), r.extent.constant() / part, RangeKind::Parallel};
-    const Range low{dag_.new_variable(part), part, RangeKind::Parallel};
-    const Expr image = high.var * Expr(part) + low.var;
-    dag_.rewrite_indices(
-        [&](Expr x) { return contains(x, r.var) ? substitute(x, [&](Expr s) { return s == r.var ? image : s; }) : x; });
+    const auto [high, low] = cut(r, part);
     ranges_[v] = low;
     ranges_.insert(ranges_.begin(), high);
     read_accesses();
     return v + 1;
+  }
+
+  // Two ranges in place of r, of a constant extent: its parts of `part` elements, and the elements of a part. The
+  // caller puts them where they belong.
+  std::pair<Range, Range> cut(const Range& r, int64_t part) {
+    const int64_t parts = r.extent.constant() / part;
+    const Range high{dag_.new_variable(parts), parts, RangeKind::Parallel};
+    const Range low{dag_.new_variable(part), part, RangeKind::Parallel};
+    const Expr image = high.var * Expr(part) + low.var;
+    dag_.rewrite_indices(
+        [&](Expr x) { return contains(x, r.var) ? substitute(x, [&](Expr s) { return s == r.var ? image : s; }) : x; });
+    return {high, low};
   }
 
   // Gives a pointwise kernel an Inner range: along the unit stride of accesses that the vector gathers, or so that a
@@ -252,13 +261,7 @@ class Chooser : LoopNest {
       if (c == e) {
         ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
       } else {
-        Range high{dag_.new_variable(e / c), e / c, RangeKind::Parallel};
-        low = {dag_.new_variable(c), c, RangeKind::Inner};
-        Expr image = high.var * Expr(c) + low.var;
-        dag_.rewrite_indices([&](Expr x) {
-          return contains(x, r.var) ? substitute(x, [&](Expr s) { return s == r.var ? image : s; }) : x;
-        });
-        ranges_[d] = high;
+        std::tie(ranges_[d], low) = cut(r, c);
       }
     }
     low.kind = RangeKind::Inner;

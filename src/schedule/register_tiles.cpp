@@ -32,7 +32,7 @@ constexpr double kPackRowNs = 0.7, kPackColumnNs = 0.15;  // of an element
 constexpr double kReadNs = 0.1;                           // of an element that is not packed
 constexpr double kTileNs = 15, kItemNs = 30;
 constexpr double kFarSpeed = 0.7;  // where rows do not fit the sets of the cache
-constexpr double kSliceRowNs = 2;  // of a slice's row: its pointer; its sums are read and written again
+constexpr double kSliceRowNs = 2;  // of a slice's row: its sums are read and written again
 
 // The rows of a tile, and its columns in vectors. The registers hold a tile's sums, one inner element of its columns,
 // and that of one row.

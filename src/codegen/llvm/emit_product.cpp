@@ -83,7 +83,7 @@ void Emitter::product_item() {
   if (product_.pointers) point_to_rows();
   if (product_.one_slice) return in_slice(number(0), all);
   product_.in_first = product_.in_last = b_.getTrue();
-  product_slices(static_cast<size_t>(k_.vector) + 1, [&] {
+  product_slices(outer_ranges(), [&] {
     loop(number(0), all, t.slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
       b_.SetInsertPoint(scopes_.back().end);
       Value* const next = b_.CreateAdd(begin, number(t.slice));
@@ -92,16 +92,16 @@ void Emitter::product_item() {
   });
 }
 
-// Loops over the Inner ranges from this one to the last but one.
-void Emitter::product_slices(size_t range, const std::function<void()>& body) {
-  if (range + 1 == k_.ranges.size()) return body();
-  Value* const extent = scalar(k_.ranges[range].extent);
-  loop(number(0), extent, 1, scopes_.back().level, 3, true, k_.ranges[range].var, [&](Value* at) {
+// Loops over these Inner ranges.
+void Emitter::product_slices(std::span<const loops::Range> ranges, const std::function<void()>& body) {
+  if (ranges.empty()) return body();
+  Value* const extent = scalar(ranges[0].extent);
+  loop(number(0), extent, 1, scopes_.back().level, 3, true, ranges[0].var, [&](Value* at) {
     b_.SetInsertPoint(scopes_.back().end);
     const auto outer = std::pair(product_.in_first, product_.in_last);
     product_.in_first = b_.CreateAnd(outer.first, b_.CreateICmpEQ(at, number(0)));
     product_.in_last = b_.CreateAnd(outer.second, b_.CreateICmpEQ(at, b_.CreateSub(extent, number(1))));
-    product_slices(range + 1, body);
+    product_slices(ranges.subspan(1), body);
     std::tie(product_.in_first, product_.in_last) = outer;
   });
 }
@@ -268,10 +268,12 @@ Value* Emitter::pointer_at(const Instr& load, Expr var, Value* value, std::span<
   return pointer;
 }
 
-// The Inner ranges but the last one.
-std::span<const loops::Range> Emitter::outer_ranges() const {
-  return std::span(k_.ranges).subspan(static_cast<size_t>(k_.vector) + 1, shape_.loops.size() - 1);
+std::span<const loops::Range> Emitter::inner_ranges() const {
+  return std::span(k_.ranges).subspan(static_cast<size_t>(k_.vector) + 1);
 }
+
+// The Inner ranges but the last one.
+std::span<const loops::Range> Emitter::outer_ranges() const { return inner_ranges().first(inner_ranges().size() - 1); }
 
 // How far a row's elements of the current slices are from its first ones.
 Expr Emitter::start_of_rows() const {
@@ -284,13 +286,13 @@ Expr Emitter::start_of_rows() const {
 // Keeps where the rows of the work item begin. Rows of a tile past the end are the last row.
 void Emitter::point_to_rows() {
   const Instr& i = k_.instrs[product_.sum.row];
-  const auto inner = std::span(k_.ranges).subspan(static_cast<size_t>(k_.vector) + 1);
   b_.SetInsertPoint(scopes_.back().end);
   Value* const last = b_.CreateSub(product_.end_row, number(1));
   Value* const end = b_.CreateAdd(last, number(k_.registers.rows));
   loop(product_.first_row, end, 1, scopes_.back().level, 4, true, 0, [&](Value* row) {
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const from = pointer_at(i, shape_.row, b_.CreateSelect(b_.CreateICmpSLT(row, last), row, last), inner);
+    Value* const from =
+        pointer_at(i, shape_.row, b_.CreateSelect(b_.CreateICmpSLT(row, last), row, last), inner_ranges());
     b_.SetInsertPoint(scopes_.back().end);
     b_.CreateStore(from, b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row)));
   });
@@ -306,7 +308,7 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   llvm::Type* const element = b_.getFloatTy();
   llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
 
-  const auto inmost = std::span(k_.ranges).last(1);
+  const auto inmost = inner_ranges().last(1);
   // Where the tile's operands begin, and how far it is to the next row, and to the next inner element.
   std::vector<Value*> row_at;
   Value *column_at, *row_step = number(1), *column_step = number(t.columns);

@@ -146,9 +146,10 @@ class Emitter {
   void product_item();
   llvm::Value* pointer_at(const loops::Instr& load, Expr var, llvm::Value* value, std::span<const loops::Range> inner);
   void point_to_rows();
+  std::span<const loops::Range> inner_ranges() const;
   std::span<const loops::Range> outer_ranges() const;
   Expr start_of_rows() const;
-  void product_slices(size_t range, const std::function<void()>& body);
+  void product_slices(std::span<const loops::Range> ranges, const std::function<void()>& body);
   void pack_rows(llvm::Value* begin, llvm::Value* end);
   void prefetch_inner(const loops::Instr& i, int64_t floats);
   void pack_columns(llvm::Value* column, llvm::Value* begin, llvm::Value* end);

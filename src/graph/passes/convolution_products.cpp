@@ -7,8 +7,8 @@
 // with zeros around it; no window is copied. A convolution of one image of one pixel, as in squeeze-and-excite blocks,
 // becomes a product of one row.
 //
-// A depthwise convolution of few pixels becomes a vesta::depthwise_convolution, which kernels compute with what comes
-// before and after it.
+// A depthwise convolution of small windows becomes a vesta::depthwise_convolution, which kernels compute with what
+// follows it.
 #include <algorithm>
 #include <map>
 
@@ -50,8 +50,8 @@ class Products {
   void convolution(Node* n, const Convolution& c) {
     const TensorType &x = c.x->type, &w = c.w->type, &y = n->results[0]->type;
     const bool constant = std::all_of(w.sizes.begin(), w.sizes.end(), [](Expr e) { return e.is_constant(); });
-    if (c.groups > 1) return depthwise(n, c);
     if (x.dtype != DType::F32 || !constant || !lies_channels_last(x)) return;
+    if (c.groups > 1) return depthwise(n, c);
     const bool pointwise = w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1) && all_are(c.padding, 0);
     if (pointwise && !lies_channels_last(w)) return;  // a view of it is a matrix
     Value* made = nullptr;
@@ -81,11 +81,9 @@ class Products {
 
   void depthwise(Node* n, const Convolution& c) {
     const TensorType &x = c.x->type, &w = c.w->type, &y = n->results[0]->type;
-    const bool constant = std::all_of(w.sizes.begin(), w.sizes.end(), [](Expr e) { return e.is_constant(); });
-    if (!constant || !w.sizes[0].is_constant(c.groups) || x.sizes[1] != w.sizes[0] || c.groups < kLeastChannels ||
-        inner_of(w) > kMostTaps || x.dtype != DType::F32 || !lies_channels_last(x) ||
-        y.strides != channels_last_strides(y.sizes) || !is_constant_weight(parameters_, c.w) ||
-        bytes_of(w).value_or(0) > left_ || !rewriter_.may())
+    if (!w.sizes[0].is_constant(c.groups) || x.sizes[1] != w.sizes[0] || c.groups < kLeastChannels ||
+        inner_of(w) > kMostTaps || y.strides != channels_last_strides(y.sizes) ||
+        !is_constant_weight(parameters_, c.w) || bytes_of(w).value_or(0) > left_ || !rewriter_.may())
       return;
     left_ -= bytes_of(w).value_or(0);
     Builder b = builder(n);
@@ -115,10 +113,7 @@ class Products {
     if (!context_.panel_of || !is_constant_weight(parameters_, c.w)) return 0;
     const int64_t apart = (w.sizes[1] * c.stride[1]).constant();
     const int64_t panel = context_.panel_of(pixels, w.sizes[0].constant(), inner_of(w), apart);
-    // A weight that is computed for this convolution alone is dropped once it is packed.
-    const bool frees = c.w->producer && std::all_of(c.w->users.begin(), c.w->users.end(),
-                                                    [&](Node* u) { return u == n || u->prepacked; });
-    const int64_t bytes = frees || panels_.contains({c.w, panel}) ? 0 : bytes_of(w).value_or(0);
+    const int64_t bytes = is_dropped_without(c.w, n) || panels_.contains({c.w, panel}) ? 0 : bytes_of(w).value_or(0);
     if (panel == 0 || bytes > left_) return 0;
     left_ -= bytes;
     return panel;
@@ -128,10 +123,14 @@ class Products {
     Value*& made = panels_[{c.w, panel}];
     if (made) return made;
     const bool pointwise = c.w->type.sizes[2].is_constant(1) && c.w->type.sizes[3].is_constant(1);
-    Node* const rows = pointwise ? b.node("aten::view", {c.w, IntList{c.w->type.sizes[0], c.w->type.sizes[1]}})
-                                 : b.node("aten::permute", {c.w, IntList{0, 2, 3, 1}});
+    Node* const rows = pointwise ? matrix(b, c) : b.node("aten::permute", {c.w, IntList{0, 2, 3, 1}});
     rows->prepacked = true;
     return made = in_panels(b, rows->results[0], panel);
+  }
+
+  // The weight of a convolution of 1 x 1 pixels.
+  static Node* matrix(Builder& b, const Convolution& c) {
+    return b.node("aten::view", {c.w, IntList{c.w->type.sizes[0], c.w->type.sizes[1]}});
   }
 
   // The pixels of x that a convolution of 1 x 1 pixels reads: [image, row, column, channel].
@@ -164,9 +163,9 @@ class Products {
   }
 
   Value* linear(Builder& b, Node* n, const Convolution& c, Value* rows) {
-    Node* const matrix = b.node("aten::view", {c.w, IntList{c.w->type.sizes[0], c.w->type.sizes[1]}});
-    matrix->prepacked = is_constant_weight(parameters_, c.w);
-    return b("aten::linear", {rows, matrix->results[0], n->named().get("bias")});
+    Node* const weight = matrix(b, c);
+    weight->prepacked = is_constant_weight(parameters_, c.w);
+    return b("aten::linear", {rows, weight->results[0], n->named().get("bias")});
   }
 
   Builder builder(Node* before) {

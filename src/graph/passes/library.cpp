@@ -98,4 +98,9 @@ bool is_constant_weight(const std::vector<bool>& parameters, const Value* v) {
   return v->id < parameters.size() && parameters[v->id];
 }
 
+bool is_dropped_without(const Value* w, const Node* reader) {
+  return w->producer &&
+         std::all_of(w->users.begin(), w->users.end(), [&](const Node* u) { return u == reader || u->prepacked; });
+}
+
 }  // namespace vesta::graph

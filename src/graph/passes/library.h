@@ -47,6 +47,8 @@ bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t 
 // Whether v is a Parameter or a result of a prepacked node. `parameters` is indexed by value id (parameters_of).
 std::vector<bool> parameters_of(const Graph& graph);
 bool is_constant_weight(const std::vector<bool>& parameters, const Value* v);
+// Whether no node needs w, a computed weight, once this reader has a packed copy.
+bool is_dropped_without(const Value* w, const Node* reader);
 std::optional<int64_t> bytes_of(const TensorType& t);  // nullopt when symbolic
 
 }  // namespace vesta::graph

@@ -71,10 +71,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     }
     Value*& p = packed[{w, key}];
     if (!p) {
-      // A folded weight that no other node reads is dropped once it is packed.
-      const bool frees =
-          w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->prepacked; });
-      const int64_t more = *bytes - (frees ? bytes_of(w->type).value_or(0) : 0);
+      const int64_t more = *bytes - (is_dropped_without(w, n) ? bytes_of(w->type).value_or(0) : 0);
       if (spent + more > packed_budget(context) || !rewriter.may()) return;
       spent += more;
       std::vector<Arg> args = {w};
