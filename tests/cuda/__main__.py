@@ -55,7 +55,7 @@ def run_programs() -> tuple[int, list[str]]:
     return len(todo), failures
 
 
-def run_traps(notes: list[str]) -> tuple[int, list[str]]:
+def run_traps(jobs: int, notes: list[str]) -> tuple[int, list[str]]:
     left_out = {name: what for name, (has, what) in traps.NEEDS.items() if not has()}
     not_run = [f"{name}: did not run, for lack of {what}" for name, what in sorted(left_out.items())]
     for note in not_run:
@@ -82,7 +82,7 @@ def run_traps(notes: list[str]) -> tuple[int, list[str]]:
         last = [line for line in done.stderr.strip().splitlines() if line.strip()][-1:] or [f"exit {done.returncode}"]
         return f"{name}, {allocator}: {last[0]}"
 
-    with ThreadPoolExecutor(6) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         failures = [f for f in pool.map(one, todo) if f]
     for f in failures:
         print("  " + f, flush=True)
@@ -123,7 +123,7 @@ def run_sanitized(tool: str, limit_s: float, notes: list[str]) -> tuple[int, lis
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=list(PARTS), choices=PARTS)
-    parser.add_argument("--jobs", type=int, default=8, help="processes of the operators' part")
+    parser.add_argument("--jobs", type=int, default=8, help="processes at once")
     parser.add_argument("--samples", type=int, default=2, help="of each operator and dtype")
     parser.add_argument("--models", type=int, default=45, metavar="N", help="models of the zoo")
     parser.add_argument("--random", type=int, default=500, metavar="N", help="random programs")
@@ -140,7 +140,7 @@ def main() -> int:
     notes: list[str] = []
     parts: dict[str, Callable[[], tuple[int, list[str]]]] = {
         "programs": run_programs,
-        "traps": lambda: run_traps(notes),
+        "traps": lambda: run_traps(options.jobs, notes),
         "operators": lambda: run_operators(options.jobs, options.samples, "vesta"),
         "recorded operators": lambda: run_operators(options.jobs, options.samples, "vesta-recorded"),
         "models": lambda: run_models(

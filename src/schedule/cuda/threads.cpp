@@ -306,7 +306,8 @@ class Chooser : LoopNest {
     const int64_t bytes = narrowest();
     if (length * bytes > kOwnRow) t.parts = parts_for(rows, length);
     const int64_t most = doubles_ || t.parts > 1 ? kMostThreads / 2 : kMostThreads;
-    const int64_t share = bytes < 4 || t.parts > 1 ? kThreadRow : kThreadWideRow;
+    const bool quick = rows * t.parts <= options_.target.threads;  // what counts is how long one block takes
+    const int64_t share = quick ? kQuickBytes / bytes : bytes < 4 || t.parts > 1 ? kThreadRow : kThreadWideRow;
     t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2, most);
     while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
   }
