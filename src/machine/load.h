@@ -32,8 +32,8 @@ class DeviceKernel {
   virtual ~DeviceKernel() = default;
   // Launches in the current context on `stream`. `arguments`: pointers to the parameters' values, which are a pointer
   // for each buffer (or the number itself, for KernelBuffer::value), the values of Kernel::sizes, and the number of
-  // work items.
-  virtual void launch(const LaunchShape& shape, void* stream, void** arguments) const = 0;
+  // work items. `early`: a kernel that waits() may start before those in front of it have ended.
+  virtual void launch(const LaunchShape& shape, void* stream, void** arguments, bool early) const = 0;
   virtual void* native() const = 0;  // CUkernel
   // Whether its threads wait by themselves, before they touch memory, until the preceding kernels have ended and their
   // results are visible. Such a kernel may be started earlier (programmatic dependent launch).

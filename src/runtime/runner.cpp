@@ -197,7 +197,9 @@ void Runner::launch_profiled(const BoundStep& step, const ResolvedLaunch& l) {
 
 void Runner::launch_on_device(const BoundStep& step, const ResolvedLaunch& l, void** buffers) {
   DeviceArguments arguments = arguments_of(buffers, step.launch->buffers.size(), l);
-  step.kernel->launch(shape_of(step.launch->grid, l.items), stream_, arguments.data());
+  // A recording has such launches where its graph allows them (CaptureStream::start_early).
+  const bool is_recorded = made_ != nullptr;
+  step.kernel->launch(shape_of(step.launch->grid, l.items), stream_, arguments.data(), !is_recorded);
 }
 
 void Runner::store_result(int buffer, at::Tensor result, const std::string& from) {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "base/fault.h"
@@ -419,6 +421,60 @@ TEST(RecordedCalls, TwoThreads) {
   other.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(e.graphs()->kept, 0) << e.graphs()->why_none;
+}
+
+// Kernels of one product may be put on the stream before and after what another thread launches there.
+TEST(RecordedCalls, AGraphForAllThreadsHasItsOwnWorkspace) {
+  const auto known = gpu::workspaces().size();
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const std::vector<at::Tensor> inputs = {m.p.tensor(1), m.p.tensor(2), m.p.tensor(3)};
+  const auto calls = [&](int count) {
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(all_are(one(e, inputs), Middle::of(1, 2, 3)));
+  };
+  calls(3);
+  EXPECT_EQ(e.graphs()->recorded, 1);
+  std::thread([&] { calls(1); }).join();
+  EXPECT_EQ(e.graphs()->recorded, 1);  // a thread's first call runs step by step
+  std::thread([&] { calls(2); }).join();
+  EXPECT_EQ(e.graphs()->recorded, 2);
+  const auto launched = gpu::calls().graph_launches;
+  calls(1);
+  std::thread([&] { calls(1); }).join();
+  EXPECT_EQ(e.graphs()->recorded, 2);
+  EXPECT_EQ(gpu::calls().graph_launches, launched + 2);
+
+  const auto all = gpu::workspaces();
+  ASSERT_GT(all.size(), known);
+  std::map<void*, std::set<const void*>> by_stream;  // a stream to capture on is of one kind of graphs
+  for (size_t i = known; i < all.size(); ++i) by_stream[all[i].stream].insert(all[i].memory);
+  const void* const of_all = all.back().memory;
+  for (const auto& [stream, memory] : by_stream)
+    EXPECT_EQ(memory.contains(of_all), stream == all.back().stream) << "other work uses the graphs' workspace";
+}
+
+TEST(RecordedCalls, KernelsBesideGraphsStartEarly) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const auto call = [&] { return one(e, {m.p.tensor(1), m.p.tensor(2), m.p.tensor(3)}); };
+  const auto before = gpu::calls();
+  EXPECT_TRUE(all_are(call(), Middle::of(1, 2, 3)));
+  EXPECT_EQ(gpu::calls().early_launches, before.early_launches + 2);
+  EXPECT_EQ(gpu::calls().launches, before.launches + 2);
+}
+
+// In a process of its own: after one refusal, no kernel is launched early.
+TEST(RecordedCallsDeathTest, ADriverThatRefusesEarlyLaunchesLaunchesLater) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        gpu::refuse_early_launches(true);
+        Middle m;
+        const runtime::Executable e(m.p.finish());
+        const bool right = all_are(one(e, {m.p.tensor(1), m.p.tensor(2), m.p.tensor(3)}), Middle::of(1, 2, 3));
+        std::_Exit(right && gpu::calls().launches == 2 && gpu::calls().early_launches == 0 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

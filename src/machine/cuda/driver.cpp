@@ -2,10 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
 #include "base/check.h"
 #include "machine/cuda/shared_library.h"
 
 namespace vesta::machine {
+
+namespace {
+
+constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
+// CUlaunchAttribute of cuda.h.
+struct LaunchAttribute {
+  int id = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+  int padding = 0;
+  int value = 1;
+  char rest[60] = {};
+};
+
+// CUlaunchConfig of cuda.h.
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  const LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
+}  // namespace
 
 // The part of cuda.h that Vesta uses. Every function returns 0 for success.
 struct Driver::Functions {
@@ -21,6 +45,7 @@ struct Driver::Functions {
   int (*kernel)(CudaKernel*, CudaLibrary, const char* name) = nullptr;
   int (*launch)(CudaKernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
+  int (*launch_with)(const LaunchConfig*, CudaKernel, void** arguments, void** extra) = nullptr;
   int (*current_device)(int* device) = nullptr;
   int (*set_attribute)(int which, int value, CudaKernel, int device) = nullptr;
   int (*memory)(size_t* bytes, int device) = nullptr;
@@ -44,6 +69,7 @@ const Driver* Driver::get(std::string* why) {
     symbols.find(f->unload, "cuLibraryUnload");
     symbols.find(f->kernel, "cuLibraryGetKernel");
     symbols.find(f->launch, "cuLaunchKernel");
+    symbols.find(f->launch_with, "cuLaunchKernelEx");
     symbols.find(f->current_device, "cuCtxGetDevice");
     symbols.find(f->set_attribute, "cuKernelSetAttribute");
     symbols.find(f->memory, "cuDeviceTotalMem_v2");
@@ -67,7 +93,6 @@ void Driver::require(int status, const char* what) const {
   if (status == 0) return;
   const char* text = nullptr;
   f_->error(status, &text);
-  constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
   if (status == kOutOfMemory) throw OutOfMemory(fmt::format("the CUDA driver {}: out of memory", what));
   VESTA_CHECK(false, "the CUDA driver {}: {} ({})", what, text ? text : "an unknown error", status);
 }
@@ -123,7 +148,15 @@ void Driver::allow_shared(CudaKernel kernel, unsigned bytes, int device) const {
           "does not give a kernel its shared memory");
 }
 
-void Driver::launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments) const {
+void Driver::launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments, bool early) const {
+  static std::atomic<bool> refused{false};
+  if (early && !refused.load(std::memory_order_relaxed)) {
+    const LaunchAttribute attribute;
+    const LaunchConfig config{{shape.blocks, 1, 1}, {shape.threads, 1, 1}, shape.shared, stream, &attribute, 1};
+    const int status = f_->launch_with(&config, kernel, arguments, nullptr);
+    if (status == 0 || status == kOutOfMemory) return require(status, "does not launch a kernel");
+    refused = true;
+  }
   require(f_->launch(kernel, shape.blocks, 1, 1, shape.threads, 1, 1, shape.shared, stream, arguments, nullptr),
           "does not launch a kernel");
 }

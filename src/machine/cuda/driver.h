@@ -44,8 +44,11 @@ class Driver {
   int current_device() const;
   // Lets launches of the kernel use up to this many bytes of shared memory per block.
   void allow_shared(CudaKernel kernel, unsigned bytes, int device) const;
-  // Launches in the current context. `arguments`: a pointer to the value of each parameter.
-  void launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments) const;
+  // Launches in the current context. `arguments`: a pointer to the value of each parameter. `early`: the kernel may
+  // start before those that precede it on the stream have ended, because it waits for them by itself (programmatic
+  // dependent launch; cuda.h, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION). Drivers that refuse this launch
+  // it after them.
+  void launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments, bool early) const;
   // Throws OutOfMemory or InternalError unless `status`, the result of a driver function, is success.
   void require(int status, const char* what) const;
 

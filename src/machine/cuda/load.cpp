@@ -24,9 +24,9 @@ class Loaded final : public DeviceKernel {
         held_(totals::Memory::Code, static_cast<int64_t>(code.size())) {}
   ~Loaded() override { retire(std::move(library_)); }
 
-  void launch(const LaunchShape& shape, void* stream, void** arguments) const override {
+  void launch(const LaunchShape& shape, void* stream, void** arguments, bool early) const override {
     if (shape.shared > kGivenShared) allow(shape.shared);
-    driver_.launch(kernel_, shape, stream, arguments);
+    driver_.launch(kernel_, shape, stream, arguments, early && waits_);
   }
 
   void* native() const override { return kernel_; }

@@ -116,7 +116,7 @@ class DriverMeter final : public Meter {
           pointers.push_back(b.value ? 0 : start + static_cast<uint64_t>(b.start));
         for (uint64_t& p : pointers) arguments.push_back(&p);
         for (int64_t& x : numbers) arguments.push_back(&x);
-        kernel->launch(k.shape, stream_->native(), arguments.data());
+        kernel->launch(k.shape, stream_->native(), arguments.data(), false);
       }
     } catch (const InternalError&) {
       stream_->abandon();

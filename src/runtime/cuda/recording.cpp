@@ -9,6 +9,7 @@
 #include "artifact/uses.h"
 #include "base/check.h"
 #include "base/memory_plan.h"
+#include "runtime/cuda/record.h"
 #include "runtime/device_launch.h"
 #include "runtime/runner.h"
 
@@ -32,6 +33,7 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
       sizes_(std::move(sizes)),
       plan_(std::move(plan)),
       on_(on),
+      owner_(on.is_shared() || !calls_operators(a) ? 0 : thread_number()),
       graph_at_(plan_.direct.size(), -1),
       graphs_(plan_.graphs.size()),
       own_(a.buffers.size()),
@@ -45,16 +47,14 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
     const artifact::Buffer& buffer = a.buffers[b];
     if (buffer.role != Role::Input && buffer.role != Role::Prepacked) continue;
     if (buffer.role == Role::Input && copied.count(buffer.input) != 0) {
-      const auto input = static_cast<size_t>(buffer.input);
-      if (copies_[input].defined()) continue;
-      copies_[input] = allocate_tensor(sizes_->buffers[b]);
-      copied_.push_back({input, bytes_of(copies_[input])});
+      copied_.push_back({static_cast<size_t>(buffer.input), static_cast<int>(b)});
     } else if (plan_.addresses[b] == Address::Fixed) {
       const bool is_input = buffer.role == Role::Input;
       fixed_.push_back({static_cast<int>(b), is_input ? buffer.input : -1,
                         is_input ? in.addresses[static_cast<size_t>(buffer.input)] : prepacked[b].const_data_ptr()});
     }
   }
+  make_copies();
   VESTA_CHECK(given.buffers == plan_.given, "{} outputs are given, the plan has {}", given.buffers.size(),
               plan_.given.size());
   for (const at::Tensor& t : given.tensors) given_.push_back(t.const_data_ptr());
@@ -84,9 +84,35 @@ bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked
   return same;
 }
 
+void Recording::make_copies() {
+  // Several buffers may be views of one input.
+  const auto same = [](const Copied& a, const Copied& b) { return a.input == b.input; };
+  std::stable_sort(copied_.begin(), copied_.end(),
+                   [](const Copied& a, const Copied& b) { return a.input < b.input; });
+  copied_.erase(std::unique(copied_.begin(), copied_.end(), same), copied_.end());
+  if (copied_.empty()) return;
+  int64_t end = 0;
+  for (Copied& c : copied_) {
+    const ResolvedTensor& type = sizes_->buffers[static_cast<size_t>(c.buffer)];
+    c.offset = end;
+    c.bytes = type.empty ? 0 : at::detail::computeStorageNbytes(type.sizes, type.strides, c10::elementSize(type.dtype));
+    end += (static_cast<int64_t>(c.bytes) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  }
+  memory_[ReplayStream::Copies] = on_.memory(ReplayStream::Copies, std::max(end, kArenaAlignment));
+  const c10::Storage& storage = memory_[ReplayStream::Copies]->storage();
+  for (const Copied& c : copied_) {
+    const ResolvedTensor& type = sizes_->buffers[static_cast<size_t>(c.buffer)];
+    copies_[c.input] = type.empty ? allocate_tensor(type)
+                                  : window(storage, type, c.offset / static_cast<int64_t>(c10::elementSize(type.dtype)));
+  }
+}
+
+bool Recording::is_for_this_thread() const { return owner_ == 0 || owner_ == thread_number(); }
+
 void Recording::copy_inputs(const CallInputs& in) const {
   for (const Copied& c : copied_)
-    machine::copy_on_device(copies_[c.input].mutable_data_ptr(), in.addresses[c.input], c.bytes, on_.stream());
+    if (c.bytes > 0)
+      machine::copy_on_device(copies_[c.input].mutable_data_ptr(), in.addresses[c.input], c.bytes, on_.stream());
 }
 
 CallInputs Recording::with_copies(const CallInputs& in) {
@@ -185,8 +211,6 @@ int64_t Recording::bytes() const {
   int64_t bytes = 0;
   for (const auto& memory : memory_)
     if (memory) bytes += memory->bytes();
-  for (const at::Tensor& t : copies_)
-    if (t.defined()) bytes += static_cast<int64_t>(bytes_of(t));
   return bytes;
 }
 

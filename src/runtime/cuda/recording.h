@@ -82,6 +82,8 @@ class Recording {
   bool fits(const CallInputs& in, std::span<const at::Tensor> prepacked, const GivenMemory& given,
             std::set<int>* other = nullptr) const;
 
+  // Whether the calling thread may launch it (ReplayStream::is_shared).
+  bool is_for_this_thread() const;
   // Copies those inputs of a run that are copied to the memory that its graphs read.
   void copy_inputs(const CallInputs& in) const;
   // Lends the arena, and the tensors that some graphs make and others read.
@@ -136,12 +138,16 @@ class Recording {
   };
   struct Copied {
     size_t input = 0;
+    int buffer = 0;  // one of its buffers
     size_t bytes = 0;
+    int64_t offset = 0;  // in the memory of copies, in bytes
   };
+  void make_copies();
   const artifact::Artifact& artifact_;
   const std::shared_ptr<const Resolved> sizes_;
   const GraphPlan plan_;
   ReplayStream& on_;
+  const uint64_t owner_;  // the number of the only thread that may launch it; 0: every thread may
   ReplayStream::Memory memory_;
   std::vector<int> graph_at_;          // for each step: the index in graphs_ of the graph that begins with it, or -1
   std::vector<RecordedGraph> graphs_;  // in the order of steps

@@ -18,7 +18,10 @@ namespace vesta::runtime {
 namespace {
 
 constexpr int kMostAddresses = 4;
-constexpr int kChangesBeforeCopy = 2;  // changes of address; a weight that is replaced once is recorded again instead
+// Changes of an input's address before it is copied: a weight that is replaced once is recorded again instead. The halves
+// of a training step read what PyTorch's allocator gave them. Its addresses recur some steps after the recordings, which
+// allocate, too.
+constexpr int kChangesBeforeCopy = 2, kChangesInTraining = 4;
 // So many times a recording is made for other addresses of outputs. From then on it makes them in its own memory, and
 // each run copies them.
 constexpr int kMostMoves = 12;
@@ -134,7 +137,7 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
                                            std::span<const at::Tensor> prepacked, GivenMemory& given) {
   if (!kind.recordings.empty()) given = allocate(kind.given, sizes.now());
   for (auto it = kind.recordings.begin(); it != kind.recordings.end(); ++it) {
-    if (!(*it)->fits(in, prepacked, given)) continue;
+    if (!(*it)->is_for_this_thread() || !(*it)->fits(in, prepacked, given)) continue;
     if ((*it)->replaced_bytes() >= kReplaced && kind.replaced < kMostReplaced && waits_ == 0) {
       ++kind.replaced;
       kind.recordings.erase(it);
@@ -146,6 +149,11 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
   if (kind.ran_on.size() == kMostThreads) kind.ran_on.clear();
   if (kind.ran_on.insert(std::this_thread::get_id()).second) return nullptr;
   if (waits_ > 0 && --waits_ > 0) return nullptr;
+  if (std::any_of(kind.recordings.begin(), kind.recordings.end(),
+                  [](const auto& r) { return !r->is_for_this_thread(); })) {
+    kind.stream->share();
+    kind.recordings.clear();
+  }
   if (!kind.recordings.empty()) {
     std::set<int> other;
     kind.recordings.front()->fits(in, prepacked, given, &other);
@@ -156,10 +164,11 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
 }
 
 void Recordings::widen(Kind& kind, const std::set<int>& other, const CallInputs& in) {
+  const int most = what_.artifact.outputs_recur ? kChangesInTraining : kChangesBeforeCopy;
   bool widened = false;
   for (int b : other) {
     const int times = ++kind.changes[b];
-    if (times >= kChangesBeforeCopy && may_copy(b, in)) {
+    if (times >= most && may_copy(b, in)) {
       widened |= kind.copied.insert(what_.artifact.buffers[static_cast<size_t>(b)].input).second;
     } else if (times >= kMostAddresses) {
       widened |= kind.changing.insert(b).second;

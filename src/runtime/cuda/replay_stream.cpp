@@ -4,10 +4,10 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
-#include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
-#include <thread>
+#include <set>
 #include <vector>
 
 #include "runtime/cuda/torch_cuda.h"
@@ -31,55 +31,57 @@ ReplayStream::Streams& ReplayStream::streams() {
 
 // Memory of libraries' workspaces. PyTorch keeps a workspace for each cuBLAS handle, that is for each thread, and
 // stream, and frees them now and then (when one of its own graphs is destroyed, or on request). Recorded graphs
-// continue to use them, so their memory stays and serves the next workspace. The graphs run on the stream, after what
-// the libraries do there, so a thread's workspaces for the stream and for the stream to capture on are the same memory.
-// Those of two threads are not: kernels of cuBLAS may overlap on one stream, and cuBLAS keeps them apart in one
-// handle's workspace alone.
+// continue to use them, so their memory stays and serves the next workspace.
+//
+// Two threads never use the same workspace at the same time: the kernels of one product may be put on the stream before
+// and after another thread's work. A graph that only the thread that recorded it launches uses this thread's workspaces,
+// because the thread's work on the stream comes before or after the whole graph. Graphs that all threads launch have
+// workspaces of their own: one such graph comes before or after the other.
 class ReplayStream::Workspaces {
  public:
-  enum Of : uint8_t { ThisStream, CaptureStream };
+  enum Of : uint8_t { ThisStream, OwnGraphs, SharedGraphs };
   Workspaces(c10::Device device, void* stream)
       : stream_(stream), held_(totals::Memory::CudaGraphs, name_of(device, stream)) {}
 
-  // Serves workspaces of the calling thread for one of the two streams.
-  static std::shared_ptr<AllocationSource> source(std::shared_ptr<Workspaces> of, Of stream) {
+  // Serves workspaces of the calling thread.
+  static std::shared_ptr<AllocationSource> source(std::shared_ptr<Workspaces> workspaces, Of of) {
     class Source final : public AllocationSource {
      public:
-      Source(std::shared_ptr<Workspaces> of, Of stream) : of_(std::move(of)), stream_(stream) {}
-      void* take(size_t bytes) override { return of_->take(bytes, stream_); }
-      void give_back(void* block) noexcept override { of_->give_back(block, stream_); }
+      Source(std::shared_ptr<Workspaces> workspaces, Of of) : workspaces_(std::move(workspaces)), of_(of) {}
+      void* take(size_t bytes) override { return workspaces_->take(bytes, of_); }
+      void give_back(void* block) noexcept override { workspaces_->give_back(block, of_); }
 
      private:
-      const std::shared_ptr<Workspaces> of_;
-      const Of stream_;
+      const std::shared_ptr<Workspaces> workspaces_;
+      const Of of_;
     };
-    return std::make_shared<Source>(std::move(of), stream);
+    return std::make_shared<Source>(std::move(workspaces), of);
   }
 
  private:
+  using User = std::pair<Of, uint64_t>;  // and the thread's number
   struct Block {
     void* memory = nullptr;
     size_t bytes = 0;
-    std::thread::id thread;
-    std::array<bool, 2> used{};  // by Of
+    uint64_t owner = 0;  // the thread's number; 0: graphs of all threads
+    std::set<User> users;
   };
-  void* take(size_t bytes, Of stream) {
+  void* take(size_t bytes, Of of) {
     const std::lock_guard lock(mutex_);
-    const std::thread::id here = std::this_thread::get_id();
+    const User user{of, thread_number()};
+    const uint64_t owner = of == SharedGraphs ? 0 : user.second;
     for (Block& b : blocks_) {
-      if (b.thread != here || b.used[stream] || b.bytes < bytes || b.bytes > 2 * bytes) continue;
-      b.used[stream] = true;
+      if (b.owner != owner || b.bytes < bytes || b.bytes > 2 * bytes || !b.users.insert(user).second) continue;
       return b.memory;
     }
-    Block& made = blocks_.emplace_back(Block{torch_cuda()->allocate(bytes, stream_), bytes, here, {}});
-    made.used[stream] = true;
+    blocks_.push_back({torch_cuda()->allocate(bytes, stream_), bytes, owner, {user}});
     held_.set(bytes_ += static_cast<int64_t>(bytes));
-    return made.memory;
+    return blocks_.back().memory;
   }
-  void give_back(void* block, Of stream) noexcept {
+  void give_back(void* block, Of of) noexcept {
     const std::lock_guard lock(mutex_);
     for (Block& b : blocks_)
-      if (b.memory == block) b.used[stream] = false;
+      if (b.memory == block) std::erase_if(b.users, [of](const User& u) { return u.first == of; });
   }
 
   void* const stream_;
@@ -144,21 +146,30 @@ int64_t ReplayStream::replaced_bytes(const Memory& memory) const {
 }
 
 void ReplayStream::make_workspaces() {
-  if (!made_workspaces_.insert(std::this_thread::get_id()).second) return;
+  static thread_local std::set<const ReplayStream*> made;
+  if (!made.insert(this).second) return;
   const c10::StreamGuard on(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   const ServedBy served(Workspaces::source(workspaces_, Workspaces::ThisStream));
   torch_cuda()->make_workspaces();
 }
 
 machine::CaptureStream& ReplayStream::capture_stream(bool calls_libraries) {
-  if (!capture_) capture_ = machine::make_capture_stream();
+  std::unique_ptr<machine::CaptureStream>& capture = capture_[shared_ ? 1 : 0];
+  if (!capture) capture = machine::make_capture_stream();
   if (calls_libraries) {
     // No kernel may run in the workspaces now, because a graph may be using them.
-    const c10::StreamGuard on(torch_cuda()->stream(capture_->native(), device_.index()));
-    const ServedBy served(Workspaces::source(workspaces_, Workspaces::CaptureStream));
+    const c10::StreamGuard on(torch_cuda()->stream(capture->native(), device_.index()));
+    const ServedBy served(
+        Workspaces::source(workspaces_, shared_ ? Workspaces::SharedGraphs : Workspaces::OwnGraphs));
     torch_cuda()->make_workspaces();
   }
-  return *capture_;
+  return *capture;
+}
+
+uint64_t thread_number() {
+  static std::atomic<uint64_t> threads{0};
+  static thread_local const uint64_t own = ++threads;
+  return own;
 }
 
 }  // namespace vesta::runtime

@@ -7,9 +7,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
-#include <set>
-#include <thread>
 
 #include "base/totals.h"
 #include "machine/cuda/graph.h"
@@ -50,10 +49,10 @@ class ReplayStream {
 
   // For the holder only:
 
-  // What the graphs on the stream share: an arena for all steps and one for the first steps, and memory for what extern
-  // calls allocate.
-  enum Of : uint8_t { Arena, EarlyArena, Calls };
-  using Memory = std::array<std::shared_ptr<RecordedMemory>, 3>;  // by Of
+  // What the graphs on the stream share: an arena for all steps and one for the first steps, memory for what extern
+  // calls allocate, and memory for inputs that each run copies.
+  enum Of : uint8_t { Arena, EarlyArena, Calls, Copies };
+  using Memory = std::array<std::shared_ptr<RecordedMemory>, 4>;  // by Of
   // Memory of at least this size. An owner keeps the memory that it got.
   std::shared_ptr<RecordedMemory> memory(Of of, int64_t bytes);
   // The bytes of these that would be freed with them, because larger memory has taken their place.
@@ -62,8 +61,13 @@ class ReplayStream {
   // run of a program that calls libraries: its recording then uses the same memory. Throws c10::OutOfMemoryError.
   void make_workspaces();
   // The stream to capture on. `calls_libraries`: what they keep for it and the calling thread exists and is in our
-  // memory.
+  // memory. Other threads may launch such a graph only if is_shared() was true before the capture.
   machine::CaptureStream& capture_stream(bool calls_libraries);
+  // Whether graphs use workspaces that no call beside a graph uses. Until then they use those of the thread that
+  // captures: other threads must not launch them, because the kernels of one product of that thread may be put on the
+  // stream before and after the graph.
+  bool is_shared() const { return shared_; }
+  void share() { shared_ = true; }
   // Frees memory that no graph uses.
   void trim();
   // Trims every stream that no thread has entered.
@@ -77,11 +81,14 @@ class ReplayStream {
   const c10::Device device_;
   void* const stream_;
   const std::shared_ptr<Workspaces> workspaces_;
-  std::set<std::thread::id> made_workspaces_;  // threads that have called make_workspaces()
   std::atomic<bool> entered_{false};
   Memory memory_;
-  std::unique_ptr<machine::CaptureStream> capture_;
+  bool shared_ = false;
+  std::array<std::unique_ptr<machine::CaptureStream>, 2> capture_;  // by is_shared()
 };
+
+// A number of the calling thread that no other thread of the process has or will have, unlike its std::thread::id.
+uint64_t thread_number();
 
 // The current stream of a device (cudaStream_t).
 void* current_stream(c10::Device device);

@@ -86,7 +86,10 @@ struct State {
   std::map<std::string, LoadedKernel> kernels;
   std::vector<std::unique_ptr<LoadedKernel>> unknown;  // of other code, which goes when it is loaded
   std::unordered_map<void*, Stream*> streams;
-  std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0}, memsets{0}, early{0};
+  std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0}, memsets{0};
+  std::atomic<int64_t> early_launches{0}, early{0};
+  std::atomic<bool> refuses_early{false};
+  std::vector<LibraryWorkspace> workspaces;
   std::atomic<bool> running{true};
   std::atomic<int> until_failure{-1};
   std::atomic<int64_t> requests{0}, served{0}, failures{0}, allocated{0};
@@ -160,7 +163,7 @@ void enqueue(void* stream, std::function<void()> work) { give(stream, {nullptr, 
 
 Calls calls() {
   const State& s = state();
-  return {s.launches, s.graph_launches, s.changed_nodes, s.copies, s.memsets, s.early};
+  return {s.launches, s.graph_launches, s.changed_nodes, s.copies, s.memsets, s.early_launches, s.early};
 }
 
 void enqueue(void* stream, const Memset& memset) { give(stream, {nullptr, {}, {}, memset}); }
@@ -168,6 +171,15 @@ void enqueue(void* stream, const Memset& memset) { give(stream, {nullptr, {}, {}
 int libraries_of(const std::string& name) {
   const std::lock_guard lock(state().mutex);
   return state().kernels.at(name).libraries;
+}
+void refuse_early_launches(bool on) { state().refuses_early = on; }
+void note_workspace(const LibraryWorkspace& made) {
+  const std::lock_guard lock(state().mutex);
+  state().workspaces.push_back(made);
+}
+std::vector<LibraryWorkspace> workspaces() {
+  const std::lock_guard lock(state().mutex);
+  return state().workspaces;
 }
 void set_running(bool on) { state().running = on; }
 void run_short(int served, int failures) {
@@ -257,6 +269,20 @@ int cuLaunchKernel(void* kernel, unsigned, unsigned, unsigned, unsigned, unsigne
   const auto* const k = static_cast<const LoadedKernel*>(kernel);
   give(stream, {k, values_of(*k, arguments), {}});
   return 0;
+}
+struct LaunchConfig {  // CUlaunchConfig
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  const int* attributes;
+  unsigned attribute_count;
+};
+int cuLaunchKernelEx(const LaunchConfig* config, void* kernel, void** arguments, void** extra) {
+  constexpr int kProgrammaticSerialization = 6, kInvalid = 1;
+  if (config->attribute_count != 1 || config->attributes[0] != kProgrammaticSerialization) return kInvalid;
+  if (state().refuses_early) return kInvalid;
+  const int status = cuLaunchKernel(kernel, 0, 0, 0, 0, 0, 0, 0, config->stream, arguments, extra);
+  if (status == 0) ++state().early_launches;
+  return status;
 }
 int cuCtxGetDevice(int* device) { return *device = 0, 0; }
 int cuKernelSetAttribute(int, int, void*, int) { return 0; }

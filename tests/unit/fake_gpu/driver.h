@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace vesta::testing::gpu {
 
@@ -37,11 +38,23 @@ struct Calls {
   int64_t changed_nodes = 0;  // cuGraphExecKernelNodeSetParams
   int64_t copies = 0;
   int64_t memsets = 0;  // in graphs that are made
+  int64_t early_launches = 0;  // of `launches`: of kernels that may start before those in front of them have ended
   int64_t early = 0;    // edges of graphs over which a kernel starts before the one it follows has ended
 };
 Calls calls();
 // Whether graphs do what their nodes say: off, only the CPU's part of a launch is left.
 void set_running(bool on);
+// Whether launches of kernels that may start early fail.
+void refuse_early_launches(bool on);
+// The memory that a library works in, for a stream and the calling thread's handle. Handles of threads that have ended
+// serve later threads.
+struct LibraryWorkspace {
+  int handle = 0;
+  void* stream = nullptr;
+  const void* memory = nullptr;
+};
+void note_workspace(const LibraryWorkspace& made);
+std::vector<LibraryWorkspace> workspaces();  // that were made, in this order
 // The change of a node that is made after `calls` others fails, once.
 void fail_change_after(int calls);
 // Memory is short: after `served` requests for memory (of the allocator, of a graph that is made, of a kernel that is

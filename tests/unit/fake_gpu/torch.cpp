@@ -100,6 +100,46 @@ class Allocator final : public c10::Allocator {
 };
 Allocator allocator;
 
+// PyTorch's workspaces of cuBLAS: one for each handle and stream. A thread has a handle of a pool.
+class HandleWorkspaces {
+ public:
+  void make(c10::StreamId stream) {
+    static thread_local const Handle own(*this);
+    const std::lock_guard lock(mutex_);
+    c10::DataPtr& found = made_[{own.number, stream}];
+    if (found) return;
+    found = allocator.allocate(512);
+    note_workspace({own.number, reinterpret_cast<void*>(stream), found.get()});
+  }
+
+ private:
+  struct Handle {
+    explicit Handle(HandleWorkspaces& of) : pool(of), number(of.take()) {}
+    ~Handle() { pool.give_back(number); }
+    HandleWorkspaces& pool;
+    const int number;
+  };
+  int take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return ++handles_;
+    const int number = idle_.back();
+    idle_.pop_back();
+    return number;
+  }
+  void give_back(int number) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(number);
+  }
+  std::mutex mutex_;
+  std::map<std::pair<int, c10::StreamId>, c10::DataPtr> made_;
+  std::vector<int> idle_;
+  int handles_ = 0;
+};
+HandleWorkspaces& workspaces() {
+  static auto* w = new HandleWorkspaces;
+  return *w;
+}
+
 class FakeTorchCuda final : public runtime::TorchCuda {
  public:
   std::shared_ptr<runtime::AllocationSource> serve(std::shared_ptr<runtime::AllocationSource> s) const override {
@@ -108,7 +148,7 @@ class FakeTorchCuda final : public runtime::TorchCuda {
   c10::Allocator* allocator() const override { return &testing::gpu::allocator; }
   void* allocate(size_t bytes, void*) const override { return blocks().take(bytes); }
   void free(void* block) const override { blocks().give_back(block); }
-  void make_workspaces() const override {}
+  void make_workspaces() const override { workspaces().make(current); }
   void clear_error() const override {}
   c10::Stream stream(void* native, c10::DeviceIndex) const override {
     return stream_of(reinterpret_cast<c10::StreamId>(native));
