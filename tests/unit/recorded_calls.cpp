@@ -1,4 +1,5 @@
 // Recorded calls, with a driver, an allocator and operators that replace a GPU's.
+#include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include "base/memory_plan.h"
 #include "recorded_run.h"
 #include "runtime/cuda/replay_stream.h"
+#include "runtime/cuda/torch_cuda.h"
 #include "vesta/error.h"
 
 namespace {
@@ -426,10 +428,12 @@ TEST(RecordedCalls, TwoThreads) {
 // Kernels of one product may be put on the stream before and after what another thread launches there.
 TEST(RecordedCalls, AGraphForAllThreadsHasItsOwnWorkspace) {
   const auto known = gpu::workspaces().size();
+  const auto stream = machine::make_capture_stream();  // that no other test uses
   Middle m;
   const runtime::Executable e(m.p.finish());
   const std::vector<at::Tensor> inputs = {m.p.tensor(1), m.p.tensor(2), m.p.tensor(3)};
   const auto calls = [&](int count) {
+    const c10::StreamGuard on(runtime::torch_cuda()->stream(stream->native(), 0));
     for (int i = 0; i < count; ++i) EXPECT_TRUE(all_are(one(e, inputs), Middle::of(1, 2, 3)));
   };
   calls(3);
