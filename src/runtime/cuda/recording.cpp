@@ -87,8 +87,7 @@ bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked
 void Recording::make_copies() {
   // Several buffers may be views of one input.
   const auto same = [](const Copied& a, const Copied& b) { return a.input == b.input; };
-  std::stable_sort(copied_.begin(), copied_.end(),
-                   [](const Copied& a, const Copied& b) { return a.input < b.input; });
+  std::stable_sort(copied_.begin(), copied_.end(), [](const Copied& a, const Copied& b) { return a.input < b.input; });
   copied_.erase(std::unique(copied_.begin(), copied_.end(), same), copied_.end());
   if (copied_.empty()) return;
   int64_t end = 0;
@@ -102,8 +101,9 @@ void Recording::make_copies() {
   const c10::Storage& storage = memory_[ReplayStream::Copies]->storage();
   for (const Copied& c : copied_) {
     const ResolvedTensor& type = sizes_->buffers[static_cast<size_t>(c.buffer)];
-    copies_[c.input] = type.empty ? allocate_tensor(type)
-                                  : window(storage, type, c.offset / static_cast<int64_t>(c10::elementSize(type.dtype)));
+    copies_[c.input] = type.empty
+                           ? allocate_tensor(type)
+                           : window(storage, type, c.offset / static_cast<int64_t>(c10::elementSize(type.dtype)));
   }
 }
 

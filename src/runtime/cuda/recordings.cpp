@@ -18,9 +18,9 @@ namespace vesta::runtime {
 namespace {
 
 constexpr int kMostAddresses = 4;
-// Changes of an input's address before it is copied: a weight that is replaced once is recorded again instead. The halves
-// of a training step read what PyTorch's allocator gave them. Its addresses recur some steps after the recordings, which
-// allocate, too.
+// Changes of an input's address before it is copied: a weight that is replaced once is recorded again instead. The
+// halves of a training step read what PyTorch's allocator gave them. Its addresses recur some steps after the
+// recordings, which allocate, too.
 constexpr int kChangesBeforeCopy = 2, kChangesInTraining = 4;
 // So many times a recording is made for other addresses of outputs. From then on it makes them in its own memory, and
 // each run copies them.

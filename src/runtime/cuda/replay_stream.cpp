@@ -34,9 +34,9 @@ ReplayStream::Streams& ReplayStream::streams() {
 // continue to use them, so their memory stays and serves the next workspace.
 //
 // Two threads never use the same workspace at the same time: the kernels of one product may be put on the stream before
-// and after another thread's work. A graph that only the thread that recorded it launches uses this thread's workspaces,
-// because the thread's work on the stream comes before or after the whole graph. Graphs that all threads launch have
-// workspaces of their own: one such graph comes before or after the other.
+// and after another thread's work. A graph that only the thread that recorded it launches uses this thread's
+// workspaces, because the thread's work on the stream comes before or after the whole graph. Graphs that all threads
+// launch have workspaces of their own: one such graph comes before or after the other.
 class ReplayStream::Workspaces {
  public:
   enum Of : uint8_t { ThisStream, OwnGraphs, SharedGraphs };
@@ -159,8 +159,7 @@ machine::CaptureStream& ReplayStream::capture_stream(bool calls_libraries) {
   if (calls_libraries) {
     // No kernel may run in the workspaces now, because a graph may be using them.
     const c10::StreamGuard on(torch_cuda()->stream(capture->native(), device_.index()));
-    const ServedBy served(
-        Workspaces::source(workspaces_, shared_ ? Workspaces::SharedGraphs : Workspaces::OwnGraphs));
+    const ServedBy served(Workspaces::source(workspaces_, shared_ ? Workspaces::SharedGraphs : Workspaces::OwnGraphs));
     torch_cuda()->make_workspaces();
   }
   return *capture;

@@ -37,9 +37,9 @@ struct Calls {
   int64_t graph_launches = 0;
   int64_t changed_nodes = 0;  // cuGraphExecKernelNodeSetParams
   int64_t copies = 0;
-  int64_t memsets = 0;  // in graphs that are made
+  int64_t memsets = 0;         // in graphs that are made
   int64_t early_launches = 0;  // of `launches`: of kernels that may start before those in front of them have ended
-  int64_t early = 0;    // edges of graphs over which a kernel starts before the one it follows has ended
+  int64_t early = 0;           // edges of graphs over which a kernel starts before the one it follows has ended
 };
 Calls calls();
 // Whether graphs do what their nodes say: off, only the CPU's part of a launch is left.
