@@ -167,6 +167,69 @@ def test_a_changed_weight_is_packed_again() -> None:
             model.weight.mul_(-1.5)
 
 
+@pytest.mark.parametrize("columns", [16, 17, 31, 33, 40, 47, 50, 63, 65, 97, 257])
+def test_the_last_panel_of_a_weight_is_filled_up(columns: int) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(40, columns), nn.Tanh(), nn.Linear(columns, columns, bias=False)).eval()
+    exact = copy.deepcopy(model).double()
+    compiled = vesta.compile(model, options=FRESH)
+    with torch.no_grad():
+        for _ in range(2):
+            for rows in (4, 5, 67):
+                x = torch.randn(rows, 40)
+                result, eager, expected = compiled(x), model(x), exact(x.double())
+                error, allowed = (result - expected).abs().max().item(), (eager - expected).abs().max().item()
+                assert error <= 3 * allowed + 1e-6 * expected.abs().max().item()
+            for m in (model, exact):
+                m[0].weight.mul_(1.5)
+    for graph in vesta.explain(compiled).explanation.graphs:
+        assert graph.compiled is not None and all(s.is_kernel for s in graph.steps)
+        whole = graph.compiled.packed_bytes / 4 / (40 + columns)  # columns with those that are filled up
+        assert columns <= whole < columns + 64
+
+
+class TurnedWeights(nn.Module):
+    """Products of [in, out] weights, of a part of one, and of a transposed parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.both = nn.Parameter(torch.randn(24, 96) / 5), nn.Parameter(torch.randn(96, 132) / 10)
+        self.turned = nn.Parameter((torch.randn(48, 70) / 8).t())
+        self.bias = nn.Parameter(torch.randn(96))
+
+    def forward(self, x: torch.Tensor, begin: int = 60) -> torch.Tensor:
+        x = torch.addmm(self.bias, x, self.first).relu()
+        x = x @ self.both[:, begin : begin + 70]
+        return x @ self.turned
+
+
+def test_views_of_weights_are_packed() -> None:
+    torch.manual_seed(0)
+    model = TurnedWeights().eval()
+    exact = copy.deepcopy(model).double()
+    compiled = vesta.compile(model, options=FRESH)
+    with torch.no_grad():
+        for scale in (1.0, -1.25):
+            for m in (model, exact):
+                m.both.mul_(scale)
+            x = torch.randn(9, 24)
+            result, eager, expected = compiled(x), model(x), exact(x.double())
+            error, allowed = (result - expected).abs().max().item(), (eager - expected).abs().max().item()
+            assert error <= 3 * allowed + 1e-6 * expected.abs().max().item()
+    assert calls_of(compiled) == []
+    assert graph_of(compiled).packed_bytes >= 4 * (24 * 96 + 96 * 70 + 70 * 48)
+
+
+def test_views_that_differ_from_call_to_call() -> None:
+    torch.manual_seed(0)
+    model = TurnedWeights().eval()
+    compiled = vesta.compile(model, options=FRESH, dynamic=True)
+    with torch.no_grad():
+        for begin in (60, 3, 41, 17, 60):
+            x = torch.randn(9, 24)
+            torch.testing.assert_close(compiled(x, begin), model(x, begin), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_one_row(dtype: torch.dtype) -> None:
     """A decode step: the weight is read once, in the kernel of what follows."""
@@ -254,7 +317,7 @@ MIDDLES = {
     "same": (lambda: nn.Conv2d(32, 32, 3, padding="same"), 0),
     "short runs": (lambda: nn.Conv2d(4, 64, 3, padding=1), 2),  # with the one before it
     "groups": (lambda: nn.Conv2d(32, 64, 3, padding=1, groups=2), 1),
-    "no panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 1),
+    "part of a panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 0),
     "depthwise": (lambda: nn.Conv2d(32, 32, 3, padding=1, groups=32), 0),
     "wide depthwise": (lambda: nn.Conv2d(640, 640, 5, stride=2, padding=2, groups=640), 0),
     "dilated depthwise": (lambda: nn.Conv2d(33, 33, (3, 1), padding=(2, 0), dilation=2, groups=33, bias=False), 0),

@@ -156,12 +156,44 @@ output %6
   }
 }
 
+// 100 columns in panels of 48: the kernel reads whole panels, and stores what there is.
+TEST(Registers, TheLastPanelIsFilledUp) {
+  const Plan plan = plan_of(R"(
+input %0 : f32[40, 64] = argument "x"
+input %1 : f32[3, 64, 48] = parameter "panels"
+%2 : f32[40, 100] = vesta::packed_linear(%0, %1, none, 100)
+output %2
+)",
+                            target_of(64, 2));
+  ASSERT_TRUE(only_kernel(plan));
+  const loops::Kernel& kernel = *only_kernel(plan)->kernel;
+  EXPECT_EQ(kernel.registers.columns, 48);
+  EXPECT_FALSE(kernel.registers.packs_columns);
+  EXPECT_TRUE(kernel.ranges[1].extent.is_constant(100));
+}
+
+// Panels as no tile has them are packed.
+TEST(Registers, PanelsOfOtherSizes) {
+  for (const int64_t panel : {20, 40, 100}) {
+    const Plan plan = plan_of(fmt::format(R"(
+input %0 : f32[40, 64] = argument "x"
+input %1 : f32[3, 64, {0}] = parameter "panels"
+%2 : f32[40, {1}] = vesta::packed_linear(%0, %1, none, {1})
+output %2
+)",
+                                          panel, 3 * panel - 5),
+                              target_of(64, 2));
+    ASSERT_TRUE(only_kernel(plan));
+    EXPECT_TRUE(only_kernel(plan)->kernel->registers.packs_columns);
+  }
+}
+
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
   const auto panel = [](int64_t columns, const Target& target) { return panel_of(64, columns, 768, 768, target); };
   EXPECT_EQ(panel(768, wide), 48);
   EXPECT_EQ(panel(512, wide), 64);
-  EXPECT_EQ(panel(40, wide), 0);
+  EXPECT_EQ(panel(40, wide), 48);  // eight columns are filled up
   EXPECT_EQ(panel(768, narrow), 24);
   EXPECT_EQ(panel(24, narrow), 24);
   EXPECT_EQ(panel_of(196, 512, 512, 512, wide), 32);   // 14 tiles of 14 rows
