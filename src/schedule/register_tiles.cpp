@@ -155,7 +155,7 @@ bool is_register_product(const graph::Node& node, const Target& target) {
   if (operands->rows->type.dtype != DType::F32 || operands->columns->type.dtype != DType::F32 ||
       node.results[0]->type.dtype != DType::F32)
     return false;
-  const int64_t rows = hint_numel(std::span(sizes).first(column));
+  const int64_t rows = hint_numel(std::span(sizes).first(column).subspan(operands->batch));
   return computes_in_registers(rows, sizes[column].constant(), inner.constant(), target);
 }
 

@@ -230,6 +230,56 @@ def test_views_that_differ_from_call_to_call() -> None:
             torch.testing.assert_close(compiled(x, begin), model(x, begin), rtol=1e-4, atol=1e-4)
 
 
+def batched(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.bmm(x, w)
+
+
+BATCHED = [(3, 17, 40, 33), (1, 4, 16, 16), (5, 128, 20, 700), (2, 67, 50, 64), (8, 5, 128, 17)]
+
+
+@pytest.mark.parametrize(("b", "m", "n", "k"), BATCHED)
+def test_batched_products(b: int, m: int, n: int, k: int) -> None:
+    torch.manual_seed(0)
+    rows, turned_rows, heads = torch.randn(b, m, k), torch.randn(b, k, m).mT, torch.randn(m, b, k).transpose(0, 1)
+    columns, turned = torch.randn(b, k, n), torch.randn(b, n, k).mT
+    of_heads, every_second = torch.randn(n, b, k).permute(1, 2, 0), torch.randn(b, k, 2 * n)[:, :, ::2]
+    for x in (rows, turned_rows, heads, torch.randn(1, m, k).expand(b, m, k)):
+        for w in (columns, turned, of_heads, every_second, torch.randn(k, n).expand(b, k, n)):
+            assert calls_of(expect_equal(batched, x, w)) == []
+
+
+def test_heads_are_read_in_place() -> None:
+    """The products of attention, with what follows them: no head is copied."""
+
+    def f(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        q, k, v = (t.unflatten(-1, (6, 32)).transpose(-3, -2) for t in x.chunk(3, -1))
+        weights = ((q @ k.mT) * 0.2 + mask).softmax(-1)
+        return weights @ v
+
+    for x in (torch.randn(21, 3 * 6 * 32), torch.randn(1, 40, 3 * 6 * 32)):
+        mask = torch.where(torch.rand(x.shape[-2], x.shape[-2]) < 0.3, -100.0, 0.0)
+        compiled = expect_equal(f, x, mask)
+        assert calls_of(compiled) == [] and len(graph_of(compiled).kernels) == 3
+
+
+def test_batched_products_of_any_sizes() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(x, w).relu()
+
+    compiled = vesta.compile(f, options=FRESH, dynamic=True)
+    for b, m in ((3, 9), (7, 64), (2, 33), (1, 5), (12, 1), (4, 2), (0, 9), (3, 0)):
+        x, w = torch.randn(b, m, 70), torch.randn(b, 70, 90)
+        torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-4, atol=1e-4)
+
+
+def test_batched_products_of_not_a_number() -> None:
+    x, w = torch.randn(3, 20, 100), torch.randn(3, 100, 40)
+    x[1, 3, 50] = float("nan")
+    w[2, 7, 9] = float("inf")
+    result = vesta.compile(batched, options=FRESH)(x, w)
+    torch.testing.assert_close(result, x @ w, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_one_row(dtype: torch.dtype) -> None:
     """A decode step: the weight is read once, in the kernel of what follows."""
@@ -280,14 +330,15 @@ def test_what_stays_a_call() -> None:
         assert graph_of(compiled).externs
 
 
-def test_gradients_are_products_in_kernels() -> None:
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_gradients_are_products_in_kernels(batch: tuple[int, ...]) -> None:
     def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return (x @ w).tanh().square().sum()
 
     found = []
     for call in (f, vesta.compile(f, options=FRESH)):
         torch.manual_seed(0)
-        x, w = torch.randn(50, 70, requires_grad=True), torch.randn(70, 90, requires_grad=True)
+        x, w = torch.randn(*batch, 50, 70, requires_grad=True), torch.randn(*batch, 70, 90, requires_grad=True)
         call(x, w).backward()
         found.append((x.grad, w.grad))
     for one, other in zip(*found, strict=True):
