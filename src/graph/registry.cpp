@@ -16,11 +16,15 @@ constexpr const char* kSchemas[] = {
 #include "graph/ops/schemas.inc"
 };
 
-// Operators of ours, which kernels alone compute.
+// Operators of ours. Kernels alone compute them, but for the one that lays a weight out.
 constexpr const char* kOwnSchemas[] = {
-    // x times the transposed weight, which lies in panels: [panel][inner...][row of the panel] (passes/panels.h). It
-    // sums over as many trailing dimensions of x as a panel has inner dimensions.
-    "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias) -> Tensor",
+    // A weight of the sizes [row, inner...] as [panel][inner...][row of the panel], the last panel filled up with zeros
+    // (runtime/in_panels.h).
+    "vesta::in_panels(Tensor weight, int panel) -> Tensor",
+    // x times the transposed weight, which lies in panels. It sums over as many trailing dimensions of x as a panel has
+    // inner dimensions. `columns` of the result: fewer than
+    // the panels have where the last one is filled up with zeros.
+    "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias, SymInt? columns=None) -> Tensor",
     // A convolution in which each channel has its own window. taps: [row of the window, column, channel].
     "vesta::depthwise_convolution(Tensor x, Tensor taps, Tensor? bias, int[2] kernel_size, int[2] stride, int[2] "
     "padding, int[2] dilation) -> Tensor",

@@ -330,6 +330,7 @@ ScalarRef Lowering::product(const ProductOperands& operands, const IndexMap& map
   } else {
     at.insert(operands.columns_last ? at.end() : at.begin(), column);
   }
+  at.insert(at.begin(), row.begin(), row.begin() + static_cast<std::ptrdiff_t>(operands.batch));
   const ScalarRef x = dag_.cast(DType::F32, element(operands.rows, row));
   ScalarRef r =
       dag_.reduce(ReduceOp::Sum, dag_.bin(Prim::Mul, x, dag_.cast(DType::F32, element(operands.columns, at))), {}, 0);

@@ -55,6 +55,7 @@ struct ProductOperands {
   const graph::Value *row_scale = nullptr, *column_scale = nullptr;
   bool in_panels = false;  // `columns` has the dimensions (panel, k..., element n of the panel)
   size_t inner = 1;        // dimensions that are summed over: k...
+  size_t batch = 0;        // leading dimensions of `rows` that `columns` has too: each has a product of its own
 };
 // What is applied to the sums: those of the scales and the bias that there are.
 std::vector<const graph::Value*> applied_to_sums(const ProductOperands& operands);

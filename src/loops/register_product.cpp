@@ -83,6 +83,17 @@ std::optional<RegisterSum> register_sum(const Kernel& k) {
   return register_sum(k.instrs, loop->body, row_range(k).var, column_range(k).var);
 }
 
+int64_t panel_columns(Expr index, Expr column) {
+  if (index.is_constant()) return 0;
+  const ExprNode& n = *index.node();
+  if (n.kind == ExprKind::Mod && n.operands[0] == column && n.operands[1].is_constant())
+    return n.operands[1].constant();
+  int64_t found = 0;
+  for (const Term& t : n.terms) found = std::max(found, panel_columns(t.factor, column));
+  for (const Expr& o : n.operands) found = std::max(found, panel_columns(o, column));
+  return found;
+}
+
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum) {
   return reads_along(k, sum.row, k.ranges.back().var) &&
          std::all_of(k.ranges.begin(), k.ranges.end(), [&](const Range& r) {
@@ -95,10 +106,10 @@ bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum) {
   const Range& columns = column_range(k);
   const Instr& load = k.instrs[sum.column];
   const int64_t tile = k.registers.columns;
-  if (!is_plain_load(k, sum.column) || !provably_divisible(columns.extent, tile) ||
-      !coefficient_of(load.index, k.ranges.back().var))
+  if (!is_plain_load(k, sum.column) || !coefficient_of(load.index, k.ranges.back().var) ||
+      !(provably_divisible(columns.extent, tile) || panel_columns(load.index, columns.var) == tile))
     return false;
-  const Expr number = k.context->loop_symbol("tile", floordiv(columns.extent, tile));
+  const Expr number = k.context->loop_symbol("tile", ceildiv(columns.extent, tile));
   const Expr lane = k.context->loop_symbol("lane", tile);
   const Expr at = substitute(load.index, [&](Expr s) { return s == columns.var ? number * Expr(tile) + lane : s; });
   const auto along = coefficient_of(at, lane);

@@ -30,9 +30,12 @@ std::optional<RegisterSum> register_sum(const Kernel& k);
 // Whether r loads an F32 element, without a mask, of a buffer that the kernel does not write, and the element for the
 // next value of `var` is the next one in memory.
 bool reads_along(const Kernel& k, Ref r, Expr var);
+// The columns of a panel, if the index has them in panels, of which the last one may have columns past the end: c // 32
+// selects a panel, and c % 32 one of its columns. 0: it has not.
+int64_t panel_columns(Expr index, Expr column);
 // Whether tiles can read an operand where it is. The elements of a row along the last Inner range must be neighbours in
-// memory, and in each row the other Inner ranges must have the same strides; so must the columns of each tile, and they
-// must fill whole tiles.
+// memory, and in each row the other Inner ranges must have the same strides. The columns of each tile must be
+// neighbours; they must fill whole tiles or lie in panels.
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum);
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
 

@@ -7,6 +7,7 @@
 #include "artifact/uses.h"
 #include "base/check.h"
 #include "interop/find_operator.h"
+#include "runtime/in_panels.h"
 
 namespace vesta::runtime {
 
@@ -14,6 +15,7 @@ using artifact::Role;
 
 BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifact::Step>& steps, bool owned)
     : for_kernels_(a.buffers.size(), false), owned_(owned) {
+  declare_in_panels();
   const size_t count = a.buffers.size();
   for (const auto* list : {&a.prepacked, &a.steps}) {
     for (const artifact::Step& s : *list) {

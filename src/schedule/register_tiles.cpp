@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "loops/levels.h"
 #include "loops/lower.h"
@@ -31,8 +30,9 @@ constexpr double kMultiplyNs = 0.3;                       // one vector of produ
 constexpr double kPackRowNs = 0.7, kPackColumnNs = 0.15;  // of an element
 constexpr double kReadNs = 0.1;                           // of an element that is not packed
 constexpr double kTileNs = 15, kItemNs = 30;
-constexpr double kFarSpeed = 0.7;  // where rows do not fit the sets of the cache
-constexpr double kSliceRowNs = 2;  // of a slice's row: its sums are read and written again
+constexpr double kLastItem = 0.25;  // of an item: threads wait for the last one, as they do not run equally fast
+constexpr double kFarSpeed = 0.7;   // where rows do not fit the sets of the cache
+constexpr double kSliceRowNs = 2;   // of a slice's row: its sums are read and written again
 
 // The rows of a tile, and its columns in vectors. The registers hold a tile's sums, one inner element of its columns,
 // and that of one row.
@@ -111,7 +111,7 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
                              std::ceil(static_cast<double>(s.rows) / static_cast<double>(row_block)) *
                              std::ceil(static_cast<double>(s.columns) / static_cast<double>(block));
         const double item = item_ns(f, s, std::min(row_block, s.rows), std::min(block, s.columns), lanes);
-        const double ns = std::ceil(items / threads) * item;
+        const double ns = std::max(std::ceil(items / threads), items / threads + kLastItem) * item;
         if (!best || ns < best->ns * 0.999) {
           best = Tiling{{f.rows, columns, row_block, 0}, block, item, ns};
         }
@@ -135,11 +135,9 @@ bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const T
 }
 
 int64_t panel_of(int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target) {
-  constexpr int64_t kLeastVectors = 2;  // a narrower tile multiplies slower than packing costs
   std::optional<Tiling> best;
   for (const Form& f : forms(target)) {
     const int64_t panel = f.vectors * lanes_of(target);
-    if (f.vectors < kLeastVectors || columns % panel != 0) continue;
     const auto tiling = choose({1, rows, columns, inner, 1, apart, panel}, target);
     if (!best || tiling->ns < best->ns) best = tiling;
   }
@@ -157,7 +155,7 @@ bool is_register_product(const graph::Node& node, const Target& target) {
   if (operands->rows->type.dtype != DType::F32 || operands->columns->type.dtype != DType::F32 ||
       node.results[0]->type.dtype != DType::F32)
     return false;
-  const int64_t rows = hint_numel(std::span(sizes).first(column));
+  const int64_t rows = hint_numel(std::span(sizes).first(column).subspan(operands->batch));
   return computes_in_registers(rows, sizes[column].constant(), inner.constant(), target);
 }
 
@@ -225,6 +223,7 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
     s.panel = ranges[last].extent.constant();
   } else {
     out.columns = {ranges[last]};
+    if (is_plain_load(column)) s.panel = loops::panel_columns(column.index, ranges[last].var);
   }
   const auto is_one_of = [](const std::vector<Range>& list, const Range& r) {
     return std::any_of(list.begin(), list.end(), [&](const Range& x) { return x.var == r.var; });
@@ -244,12 +243,15 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   s.columns = hint(columns);
   if (s.inner < 1 || s.columns < 1) return std::nullopt;
   auto tiling = choose(s, target);
-  if (!tiling && s.panel > 0) {
-    out.columns = {ranges[last]};
-    products = products * floordiv(columns, s.panel);
-    columns = s.panel;
-    s.products *= s.columns / s.panel;
-    s.columns = std::exchange(s.panel, 0);
+  if (!tiling && s.panel > 0) {  // no tile is such a panel
+    if (out.columns.size() > 1) {
+      out.columns = {ranges[last]};
+      products = products * floordiv(columns, s.panel);
+      columns = s.panel;
+      s.products *= s.columns / s.panel;
+      s.columns = s.panel;
+    }
+    s.panel = 0;
     tiling = choose(s, target);
   }
   if (!tiling) return std::nullopt;

@@ -10,7 +10,7 @@ namespace vesta::schedule {
 // Whether a kernel computes a product of F32 matrices of these sizes at least as fast as the library. Rows may be a
 // hint.
 bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const Target& target);
-// The columns of the fastest tile for these sizes that divide the columns; 0: none do. Rows are so many floats apart.
+// The columns of the fastest tile for these sizes; 0: there are no tiles. Rows are so many floats apart.
 int64_t panel_of(int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target);
 // Whether a kernel computes the node: it is such a product, of operands that lie in memory.
 bool is_register_product(const graph::Node& node, const Target& target);

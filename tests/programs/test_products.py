@@ -167,6 +167,119 @@ def test_a_changed_weight_is_packed_again() -> None:
             model.weight.mul_(-1.5)
 
 
+@pytest.mark.parametrize("columns", [16, 17, 31, 33, 40, 47, 50, 63, 65, 97, 257])
+def test_the_last_panel_of_a_weight_is_filled_up(columns: int) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(40, columns), nn.Tanh(), nn.Linear(columns, columns, bias=False)).eval()
+    exact = copy.deepcopy(model).double()
+    compiled = vesta.compile(model, options=FRESH)
+    with torch.no_grad():
+        for _ in range(2):
+            for rows in (4, 5, 67):
+                x = torch.randn(rows, 40)
+                result, eager, expected = compiled(x), model(x), exact(x.double())
+                error, allowed = (result - expected).abs().max().item(), (eager - expected).abs().max().item()
+                assert error <= 3 * allowed + 1e-6 * expected.abs().max().item()
+            for m in (model, exact):
+                m[0].weight.mul_(1.5)
+    for graph in vesta.explain(compiled).explanation.graphs:
+        assert graph.compiled is not None and all(s.is_kernel for s in graph.steps)
+        whole = graph.compiled.packed_bytes / 4 / (40 + columns)  # columns with those that are filled up
+        assert columns <= whole < columns + 64
+
+
+class TurnedWeights(nn.Module):
+    """Products of [in, out] weights, of a part of one, and of a transposed parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.both = nn.Parameter(torch.randn(24, 96) / 5), nn.Parameter(torch.randn(96, 132) / 10)
+        self.turned = nn.Parameter((torch.randn(48, 70) / 8).t())
+        self.bias = nn.Parameter(torch.randn(96))
+
+    def forward(self, x: torch.Tensor, begin: int = 60) -> torch.Tensor:
+        x = torch.addmm(self.bias, x, self.first).relu()
+        x = x @ self.both[:, begin : begin + 70]
+        return x @ self.turned
+
+
+def test_views_of_weights_are_packed() -> None:
+    torch.manual_seed(0)
+    model = TurnedWeights().eval()
+    exact = copy.deepcopy(model).double()
+    compiled = vesta.compile(model, options=FRESH)
+    with torch.no_grad():
+        for scale in (1.0, -1.25):
+            for m in (model, exact):
+                m.both.mul_(scale)
+            x = torch.randn(9, 24)
+            result, eager, expected = compiled(x), model(x), exact(x.double())
+            error, allowed = (result - expected).abs().max().item(), (eager - expected).abs().max().item()
+            assert error <= 3 * allowed + 1e-6 * expected.abs().max().item()
+    assert calls_of(compiled) == []
+    assert graph_of(compiled).packed_bytes >= 4 * (24 * 96 + 96 * 70 + 70 * 48)
+
+
+def test_views_that_differ_from_call_to_call() -> None:
+    torch.manual_seed(0)
+    model = TurnedWeights().eval()
+    compiled = vesta.compile(model, options=FRESH, dynamic=True)
+    with torch.no_grad():
+        for begin in (60, 3, 41, 17, 60):
+            x = torch.randn(9, 24)
+            torch.testing.assert_close(compiled(x, begin), model(x, begin), rtol=1e-4, atol=1e-4)
+
+
+def batched(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.bmm(x, w)
+
+
+BATCHED = [(3, 17, 40, 33), (1, 4, 16, 16), (5, 128, 20, 700), (2, 67, 50, 64), (8, 5, 128, 17)]
+
+
+@pytest.mark.parametrize(("b", "m", "n", "k"), BATCHED)
+def test_batched_products(b: int, m: int, n: int, k: int) -> None:
+    torch.manual_seed(0)
+    rows, turned_rows, heads = torch.randn(b, m, k), torch.randn(b, k, m).mT, torch.randn(m, b, k).transpose(0, 1)
+    columns, turned = torch.randn(b, k, n), torch.randn(b, n, k).mT
+    of_heads, every_second = torch.randn(n, b, k).permute(1, 2, 0), torch.randn(b, k, 2 * n)[:, :, ::2]
+    for x in (rows, turned_rows, heads, torch.randn(1, m, k).expand(b, m, k)):
+        for w in (columns, turned, of_heads, every_second, torch.randn(k, n).expand(b, k, n)):
+            assert calls_of(expect_equal(batched, x, w)) == []
+
+
+def test_heads_are_read_in_place() -> None:
+    """The products of attention, with what follows them: no head is copied."""
+
+    def f(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        q, k, v = (t.unflatten(-1, (6, 32)).transpose(-3, -2) for t in x.chunk(3, -1))
+        weights = ((q @ k.mT) * 0.2 + mask).softmax(-1)
+        return weights @ v
+
+    for x in (torch.randn(21, 3 * 6 * 32), torch.randn(1, 40, 3 * 6 * 32)):
+        mask = torch.where(torch.rand(x.shape[-2], x.shape[-2]) < 0.3, -100.0, 0.0)
+        compiled = expect_equal(f, x, mask)
+        assert calls_of(compiled) == [] and len(graph_of(compiled).kernels) == 3
+
+
+def test_batched_products_of_any_sizes() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(x, w).relu()
+
+    compiled = vesta.compile(f, options=FRESH, dynamic=True)
+    for b, m in ((3, 9), (7, 64), (2, 33), (1, 5), (12, 1), (4, 2), (0, 9), (3, 0)):
+        x, w = torch.randn(b, m, 70), torch.randn(b, 70, 90)
+        torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-4, atol=1e-4)
+
+
+def test_batched_products_of_not_a_number() -> None:
+    x, w = torch.randn(3, 20, 100), torch.randn(3, 100, 40)
+    x[1, 3, 50] = float("nan")
+    w[2, 7, 9] = float("inf")
+    result = vesta.compile(batched, options=FRESH)(x, w)
+    torch.testing.assert_close(result, x @ w, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_one_row(dtype: torch.dtype) -> None:
     """A decode step: the weight is read once, in the kernel of what follows."""
@@ -217,14 +330,15 @@ def test_what_stays_a_call() -> None:
         assert graph_of(compiled).externs
 
 
-def test_gradients_are_products_in_kernels() -> None:
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_gradients_are_products_in_kernels(batch: tuple[int, ...]) -> None:
     def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return (x @ w).tanh().square().sum()
 
     found = []
     for call in (f, vesta.compile(f, options=FRESH)):
         torch.manual_seed(0)
-        x, w = torch.randn(50, 70, requires_grad=True), torch.randn(70, 90, requires_grad=True)
+        x, w = torch.randn(*batch, 50, 70, requires_grad=True), torch.randn(*batch, 70, 90, requires_grad=True)
         call(x, w).backward()
         found.append((x.grad, w.grad))
     for one, other in zip(*found, strict=True):
@@ -254,7 +368,7 @@ MIDDLES = {
     "same": (lambda: nn.Conv2d(32, 32, 3, padding="same"), 0),
     "short runs": (lambda: nn.Conv2d(4, 64, 3, padding=1), 2),  # with the one before it
     "groups": (lambda: nn.Conv2d(32, 64, 3, padding=1, groups=2), 1),
-    "no panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 1),
+    "part of a panel": (lambda: nn.Conv2d(32, 40, 3, padding=1), 0),
     "depthwise": (lambda: nn.Conv2d(32, 32, 3, padding=1, groups=32), 0),
     "wide depthwise": (lambda: nn.Conv2d(640, 640, 5, stride=2, padding=2, groups=640), 0),
     "dilated depthwise": (lambda: nn.Conv2d(33, 33, (3, 1), padding=(2, 0), dilation=2, groups=33, bias=False), 0),

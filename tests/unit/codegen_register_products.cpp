@@ -187,9 +187,11 @@ stage
     for (const int64_t height : {1, 3, 4})
       for (const int64_t tile : {2, 3, 4})
         for (const bool symbolic : {false, true}) {
+          // Of the last panel, some columns are missing where the tile is odd.
+          const int64_t columns = 3 * lanes - (tile % 2 ? 2 : 0);
           SCOPED_TRACE(fmt::format("stride {}, {} rows, tiles of {}, {}", stride, height, tile, symbolic));
           const int64_t rows = height * kWidth, pitch = (stride * (kWidth - 1) + 3) * kChannels;
-          const int64_t columns = 3 * lanes, run = 3 * kChannels;
+          const int64_t run = 3 * kChannels;
           const auto k = loops::parse_kernel(text(pattern, {{"SIZE", symbolic ? "size s0\n" : ""},
                                                             {"3*RUN*LANES", n(3 * run * lanes)},
                                                             {"LANES*RUN", n(lanes * run)},
@@ -207,7 +209,7 @@ stage
           const std::vector<int64_t> sizes = symbolic ? std::vector<int64_t>{rows} : std::vector<int64_t>();
           expect_same(*k,
                       {random_array(DType::F32, pitch * (stride * (height - 1) + 3), 1),
-                       random_array(DType::F32, columns * 3 * run, 2), random_array(DType::F32, rows * columns, 3)},
+                       random_array(DType::F32, 3 * lanes * 3 * run, 2), random_array(DType::F32, rows * columns, 3)},
                       sizes, 4, 1e-4);
         }
 }

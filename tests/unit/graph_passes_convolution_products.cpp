@@ -114,12 +114,10 @@ input %2 : f32[16] = parameter "b"
 %8 : f32[2, 3, 3, 8, 3, 3]{392, 112, 16, 1, 56, 8} = aten::unfold(%7, 2, 3, 2)
 %9 : f32[2, 3, 3, 3, 3, 8]{392, 112, 16, 56, 8, 1} = aten::permute(%8, [0, 1, 2, 4, 5, 3])
 prepacked %10 : f32[16, 3, 3, 8]{72, 3, 1, 9} = aten::permute(%1, [0, 2, 3, 1])
-prepacked %11 : f32[1, 16, 3, 3, 8]{1152, 72, 3, 1, 9} = aten::view(%10, [1, 16, 3, 3, 8])
-prepacked %12 : f32[1, 3, 3, 8, 16]{1152, 3, 1, 9, 72} = aten::permute(%11, [0, 2, 3, 4, 1])
-prepacked %13 : f32[1, 3, 3, 8, 16] = aten::clone(%12, memory_format=format.contiguous)
-%14 : f32[2, 3, 3, 16] = vesta::packed_linear(%9, %13, %2)
-%15 : f32[2, 16, 3, 3]{144, 1, 48, 16} = aten::permute(%14, [0, 3, 1, 2])
-%4 : f32[2, 16, 3, 3]{144, 1, 48, 16} = aten::relu(%15)
+prepacked %11 : f32[1, 3, 3, 8, 16] = vesta::in_panels(%10, 16)
+%12 : f32[2, 3, 3, 16] = vesta::packed_linear(%9, %11, %2)
+%13 : f32[2, 16, 3, 3]{144, 1, 48, 16} = aten::permute(%12, [0, 3, 1, 2])
+%4 : f32[2, 16, 3, 3]{144, 1, 48, 16} = aten::relu(%13)
 output %4
 )");
 }
@@ -156,8 +154,7 @@ TEST(ConvolutionProducts, WindowsThatStayCalls) {
     EXPECT_NE(after(text, options).find("aten::convolution"), std::string::npos);
   };
   const char *w = "f32[16, 8, 3, 3]", *plain = "[1, 1], [1, 1], [1, 1], false, [0, 0], 1";
-  is_call(convolution(kX, "f32[12, 8, 3, 3]", "f32[2, 12, 5, 5]{300, 1, 60, 12}", plain));  // no panel
-  is_call(convolution("f32[2, 4, 5, 5]{100, 1, 20, 4}", "f32[16, 4, 3, 3]", kY, plain));    // short runs
+  is_call(convolution("f32[2, 4, 5, 5]{100, 1, 20, 4}", "f32[16, 4, 3, 3]", kY, plain));  // short runs
   is_call(convolution(kX, "f32[16, 4, 3, 3]", kY, "[1, 1], [1, 1], [1, 1], false, [0, 0], 2"));
   Options none;
   none.packed_weights = 0;

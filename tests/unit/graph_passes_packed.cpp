@@ -7,10 +7,10 @@ namespace vesta::graph::testing_text {
 namespace {
 
 PassContext context_of(const Options& options) {
-  return {.options = options,
-          .computes_product = [](int64_t rows, int64_t, int64_t) { return rows >= 4; },
-          .panel_of = [](int64_t, int64_t columns, int64_t,
-                         int64_t) { return columns % 32 == 0 ? int64_t{32} : int64_t{0}; }};
+  return {
+      .options = options,
+      .computes_product = [](int64_t rows, int64_t, int64_t) { return rows >= 4; },
+      .panel_of = [](int64_t, int64_t columns, int64_t, int64_t) { return columns >= 32 ? int64_t{32} : int64_t{0}; }};
 }
 
 // The graph after the pass and dead-code; empty: the pass changed nothing.
@@ -41,13 +41,11 @@ TEST(PackColumns, ProductsOfOneWeightShareItsPanels) {
 input %0 : f32[2, 5, 16] = argument "x"
 input %1 : f32[64, 16] = parameter "w"
 input %2 : f32[64] = parameter "b"
-prepacked %3 : f32[2, 32, 16] = aten::view(%1, [2, 32, 16])
-prepacked %4 : f32[2, 16, 32]{512, 1, 16} = aten::permute(%3, [0, 2, 1])
-prepacked %5 : f32[2, 16, 32] = aten::clone(%4, memory_format=format.contiguous)
-%6 : f32[2, 5, 64] = vesta::packed_linear(%0, %5, %2)
-%7 : f32[2, 5, 64] = vesta::packed_linear(%0, %5, none)
-output %6
-output %7
+prepacked %3 : f32[2, 16, 32] = vesta::in_panels(%1, 32)
+%4 : f32[2, 5, 64] = vesta::packed_linear(%0, %3, %2)
+%5 : f32[2, 5, 64] = vesta::packed_linear(%0, %3, none)
+output %4
+output %5
 )"));
 }
 
@@ -75,7 +73,7 @@ output %4
   const auto packed_ones = [&](const Options& options) {
     const std::string after = packed(large, options);
     int64_t n = 0;
-    for (size_t at = 0; (at = after.find("aten::clone", at)) != std::string::npos; ++at) ++n;
+    for (size_t at = 0; (at = after.find("vesta::in_panels", at)) != std::string::npos; ++at) ++n;
     return n;
   };
   EXPECT_EQ(packed_ones({}), 1);
@@ -92,9 +90,46 @@ TEST(PackColumns, OfConstantWeightsAlone) {
   };
   EXPECT_NE(packed(of("f32[8, 16]", "f32[64, 16] = parameter \"w\"", "f32[8, 64]")), "");
   EXPECT_EQ(packed(of("f32[8, 16]", "f32[64, 16] = argument \"w\"", "f32[8, 64]")), "");
-  EXPECT_EQ(packed(of("f32[8, 16]", "f32[60, 16] = parameter \"w\"", "f32[8, 60]")), "");  // no whole panels
+  const std::string filled = packed(of("f32[8, 16]", "f32[60, 16] = parameter \"w\"", "f32[8, 60]"));
+  EXPECT_NE(filled.find("f32[2, 16, 32] = vesta::in_panels(%1, 32)"), std::string::npos) << filled;
+  EXPECT_NE(filled.find("none, 60)"), std::string::npos) << filled;
   EXPECT_EQ(packed(of("f32[3, 16]", "f32[64, 16] = parameter \"w\"", "f32[3, 64]")), "");  // few rows
   EXPECT_EQ(packed(of("bf16[8, 16]", "bf16[64, 16] = parameter \"w\"", "bf16[8, 64]")), "");
+}
+
+// Views of a weight, as a module of transposed weights has them, are views of its constant.
+TEST(PackColumns, ViewsOfConstants) {
+  const auto of = [](const char* kind) {
+    return fmt::format(R"(
+input %0 : f32[8, 16] = argument "x"
+input %1 : f32[16, 192] = {} "w"
+%2 : f32[16, 96]{{192, 1}} = aten::slice.Tensor(%1, 1, 96, 192)
+%3 : f32[96, 16]{{1, 192}} = aten::permute(%2, [1, 0])
+%4 : f32[8, 96] = aten::linear(%0, %3, none)
+output %4
+)",
+                       kind);
+  };
+  EXPECT_EQ(packed(of("parameter")), canonical(R"(
+input %0 : f32[8, 16] = argument "x"
+input %1 : f32[16, 192] = parameter "w"
+prepacked %2 : f32[16, 96]{192, 1} = aten::slice.Tensor(%1, 1, 96, 192)
+prepacked %3 : f32[96, 16]{1, 192} = aten::permute(%2, [1, 0])
+prepacked %4 : f32[3, 16, 32] = vesta::in_panels(%3, 32)
+%5 : f32[8, 96] = vesta::packed_linear(%0, %4, none)
+output %5
+)"));
+  EXPECT_EQ(packed(of("argument")), "");
+  // What is computed from a weight is no constant, and neither are its views.
+  EXPECT_EQ(packed(R"(
+input %0 : f32[8, 16] = argument "x"
+input %1 : f32[16, 96] = parameter "w"
+%2 : f32[16, 96] = aten::neg(%1)
+%3 : f32[96, 16]{1, 96} = aten::permute(%2, [1, 0])
+%4 : f32[8, 96] = aten::linear(%0, %3, none)
+output %4
+)"),
+            "");
 }
 
 }  // namespace

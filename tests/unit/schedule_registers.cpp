@@ -136,6 +136,35 @@ output %6
   EXPECT_EQ(k->flops, 2 * 32 * 96 * 9 * 32);
 }
 
+// Heads are products of their own, which a kernel reads where they lie: no copy turns them.
+TEST(Registers, BatchedProducts) {
+  const auto heads = [](int64_t rows, int64_t keys, const char* follows) {
+    return fmt::format(R"(
+input %0 : f32[{0}, 96] = argument "q"
+input %1 : f32[{1}, 96] = argument "k"
+%2 : f32[{0}, 3, 32] = aten::view(%0, [{0}, 3, 32])
+%3 : f32[3, {0}, 32]{{32, 96, 1}} = aten::permute(%2, [1, 0, 2])
+%4 : f32[{1}, 3, 32] = aten::view(%1, [{1}, 3, 32])
+%5 : f32[3, 32, {1}]{{32, 1, 96}} = aten::permute(%4, [1, 2, 0])
+%6 : f32[3, {0}, {1}] = aten::bmm(%3, %5)
+{2})",
+                       rows, keys, follows);
+  };
+  for (const int64_t rows : {4, 40}) {
+    const std::string follows = fmt::format("%7 : f32[3, {}, 50] = aten::relu(%6)\noutput %7\n", rows);
+    const Plan plan = plan_of(heads(rows, 50, follows.c_str()), target_of(64, 2));
+    const KernelStep* const k = only_kernel(plan);
+    ASSERT_TRUE(k);
+    EXPECT_GT(k->kernel->registers.rows, 0);
+    EXPECT_FALSE(k->kernel->registers.packs_rows);
+    EXPECT_EQ(k->flops, 2 * 3 * rows * 50 * 32);
+  }
+  // Three rows of each head are few, although there are nine in all.
+  const Plan few = plan_of(heads(3, 50, "output %6\n"), target_of(64, 2));
+  EXPECT_TRUE(std::any_of(few.steps.begin(), few.steps.end(),
+                          [](const Step& s) { return std::holds_alternative<ExternStep>(s); }));
+}
+
 // A kernel has one product: what reads two of them is part of the second one's kernel.
 TEST(Registers, TwoProductsAreTwoKernels) {
   const Plan plan = plan_of(R"(
@@ -156,12 +185,44 @@ output %6
   }
 }
 
+// 100 columns in panels of 48: the kernel reads whole panels, and stores what there is.
+TEST(Registers, TheLastPanelIsFilledUp) {
+  const Plan plan = plan_of(R"(
+input %0 : f32[40, 64] = argument "x"
+input %1 : f32[3, 64, 48] = parameter "panels"
+%2 : f32[40, 100] = vesta::packed_linear(%0, %1, none, 100)
+output %2
+)",
+                            target_of(64, 2));
+  ASSERT_TRUE(only_kernel(plan));
+  const loops::Kernel& kernel = *only_kernel(plan)->kernel;
+  EXPECT_EQ(kernel.registers.columns, 48);
+  EXPECT_FALSE(kernel.registers.packs_columns);
+  EXPECT_TRUE(kernel.ranges[1].extent.is_constant(100));
+}
+
+// Panels as no tile has them are packed.
+TEST(Registers, PanelsOfOtherSizes) {
+  for (const int64_t panel : {20, 40, 100}) {
+    const Plan plan = plan_of(fmt::format(R"(
+input %0 : f32[40, 64] = argument "x"
+input %1 : f32[3, 64, {0}] = parameter "panels"
+%2 : f32[40, {1}] = vesta::packed_linear(%0, %1, none, {1})
+output %2
+)",
+                                          panel, 3 * panel - 5),
+                              target_of(64, 2));
+    ASSERT_TRUE(only_kernel(plan));
+    EXPECT_TRUE(only_kernel(plan)->kernel->registers.packs_columns);
+  }
+}
+
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
   const auto panel = [](int64_t columns, const Target& target) { return panel_of(64, columns, 768, 768, target); };
   EXPECT_EQ(panel(768, wide), 48);
   EXPECT_EQ(panel(512, wide), 64);
-  EXPECT_EQ(panel(40, wide), 0);
+  EXPECT_EQ(panel(40, wide), 48);  // eight columns are filled up
   EXPECT_EQ(panel(768, narrow), 24);
   EXPECT_EQ(panel(24, narrow), 24);
   EXPECT_EQ(panel_of(196, 512, 512, 512, wide), 32);   // 14 tiles of 14 rows

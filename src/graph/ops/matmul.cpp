@@ -112,6 +112,16 @@ void scaled_mm(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(a, {a.sizes[0], c.sizes[1]}, args.dtype("out_dtype", a.dtype))};
 }
 
+void in_panels(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& w = args.tensor(0);
+  const Expr panel = args.integer("panel");
+  VESTA_USER_CHECK(w.dim() >= 2, "in_panels needs a weight of at least 2 dimensions");
+  Sizes sizes = w.sizes;
+  sizes[0] = ceildiv(sizes[0], panel);
+  sizes.push_back(panel);
+  results = {contiguous_like(w, sizes)};
+}
+
 void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType &x = args.tensor(0), &panels = args.tensor(1);
   VESTA_USER_CHECK(panels.dim() >= 3, "packed_linear needs panels of at least 3 dimensions");
@@ -120,7 +130,9 @@ void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(x.dim() >= inner, "packed_linear sums over more dimensions than x has");
   Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<std::ptrdiff_t>(inner));
   for (size_t d = 0; d < inner; ++d) agree(g, x.sizes[sizes.size() + d], panels.sizes[1 + d], "packed_linear");
-  sizes.push_back(panels.sizes.front() * panels.sizes.back());
+  const Expr all = panels.sizes.front() * panels.sizes.back();
+  sizes.push_back(args.has("columns") ? args.integer("columns") : all);
+  VESTA_USER_CHECK(!g.less(all, sizes.back()), "packed_linear has more columns than its panels");
   results = {contiguous_like(x, sizes)};
 }
 
@@ -135,6 +147,7 @@ constexpr OpRow kRows[] = {
     call("aten::dot aten::vdot", dot),
     call("aten::addr", addr),
     call("aten::linear", linear),
+    call("vesta::in_panels", in_panels),
     call("vesta::packed_linear", packed_linear),
     call("aten::_scaled_mm aten::_scaled_mm_v2", scaled_mm, kMayRaise | kFloat8),
 };

@@ -70,9 +70,10 @@ class Products {
       if (!pointwise && (panel == 0 || run < kLeastRun)) return;
       if (!rewriter_.may()) return;
       Builder b = builder(n);
-      Value* const product = panel == 0 ? linear(b, n, c, pixels_of(b, c))
-                                        : b("vesta::packed_linear", {pointwise ? pixels_of(b, c) : windows_of(b, c),
-                                                                     panels(b, c, panel), n->named().get("bias")});
+      Value* const product =
+          panel == 0 ? linear(b, n, c, pixels_of(b, c))
+                     : b("vesta::packed_linear", {pointwise ? pixels_of(b, c) : windows_of(b, c), panels(b, c, panel),
+                                                  n->named().get("bias"), columns_of(w, panel)});
       made = b("aten::permute", {product, IntList{0, 3, 1, 2}});
     }
     rewriter_.substitute(n->results[0], made);
@@ -113,8 +114,9 @@ class Products {
     if (!context_.panel_of || !is_constant_weight(parameters_, c.w)) return 0;
     const int64_t apart = (w.sizes[1] * c.stride[1]).constant();
     const int64_t panel = context_.panel_of(pixels, w.sizes[0].constant(), inner_of(w), apart);
-    const int64_t bytes = is_dropped_without(c.w, n) || panels_.contains({c.w, panel}) ? 0 : bytes_of(w).value_or(0);
-    if (panel == 0 || bytes > left_) return 0;
+    const bool made = is_dropped_without(c.w, n) || panels_.contains({c.w, panel});
+    const int64_t bytes = made || panel == 0 ? 0 : panel_bytes(w, panel);
+    if (bytes > left_) return 0;
     left_ -= bytes;
     return panel;
   }

@@ -98,6 +98,33 @@ bool is_constant_weight(const std::vector<bool>& parameters, const Value* v) {
   return v->id < parameters.size() && parameters[v->id];
 }
 
+bool is_view_of_constant(const std::vector<bool>& parameters, const Value* v) {
+  if (is_constant_weight(parameters, v)) return true;
+  const Node* const n = v->producer;
+  if (!n || n->op->family() != Family::View) return false;
+  return std::all_of(n->args().begin(), n->args().end(), [&](const Arg& a) {
+    if (const Expr* e = std::get_if<Expr>(&a)) return e->is_constant();
+    if (const IntList* l = std::get_if<IntList>(&a))
+      return std::all_of(l->begin(), l->end(), [](Expr e) { return e.is_constant(); });
+    Value* const* from = std::get_if<Value*>(&a);
+    return !from || is_view_of_constant(parameters, *from);
+  });
+}
+
+Value* as_constant(Graph& graph, const std::vector<bool>& parameters, Value* v) {
+  if (is_constant_weight(parameters, v)) return v;
+  const Node* const n = v->producer;
+  std::vector<Arg> args(n->args().begin(), n->args().end());
+  for (Arg& a : args)
+    if (Value** from = std::get_if<Value*>(&a)) *from = as_constant(graph, parameters, *from);
+  std::vector<TensorType> types;
+  for (const Value* r : n->results) types.push_back(r->type);
+  Node* const made = graph.add_node(*n->op, std::move(args), std::move(types), v->producer);
+  made->source = n->source;
+  made->prepacked = true;
+  return made->results[v->result];
+}
+
 bool is_dropped_without(const Value* w, const Node* reader) {
   return w->producer &&
          std::all_of(w->users.begin(), w->users.end(), [&](const Node* u) { return u == reader || u->prepacked; });

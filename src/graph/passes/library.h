@@ -47,6 +47,10 @@ bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t 
 // Whether v is a Parameter or a result of a prepacked node. `parameters` is indexed by value id (parameters_of).
 std::vector<bool> parameters_of(const Graph& graph);
 bool is_constant_weight(const std::vector<bool>& parameters, const Value* v);
+// Whether v is such a weight, or a view of one that is the same in each call.
+bool is_view_of_constant(const std::vector<bool>& parameters, const Value* v);
+// It as a constant: the views are added once more, as prepacked nodes.
+Value* as_constant(Graph& graph, const std::vector<bool>& parameters, Value* v);
 // Whether no node needs w, a computed weight, once this reader has a packed copy.
 bool is_dropped_without(const Value* w, const Node* reader);
 std::optional<int64_t> bytes_of(const TensorType& t);  // nullopt when symbolic

@@ -26,20 +26,21 @@ bool pack_columns(Graph& graph, const PassContext& context) {
   graph.for_each_node([&](Node* n) {
     if (!is_op(n, "aten::linear") || n->prepacked || !kernel_computes_in_registers(*n, context)) return;
     Value *const x = n->input(0), *const w = n->input(1);
-    if (!is_contiguous(w->type) || !is_constant_weight(parameters, w)) return;
+    if (!is_view_of_constant(parameters, w)) return;
     const int64_t inner = w->type.sizes[1].constant();
     const int64_t panel = context.panel_of(kPanelRows, w->type.sizes[0].constant(), inner, inner);
     if (panel == 0) return;
     Value*& made = packed[w];
-    const int64_t bytes = made ? 0 : bytes_of(w->type).value_or(0);
+    const int64_t bytes = made ? 0 : panel_bytes(w->type, panel);
     if (bytes > left || !rewriter.may()) return;
     left -= bytes;
     if (!made) {
       Builder b(graph, n);
       b.source = n->source;
-      made = in_panels(b, w, panel);
+      made = in_panels(b, as_constant(graph, parameters, w), panel);
     }
-    rewriter.substitute(n->results[0], n, get_op("vesta::packed_linear"), {x, made, n->args()[2]}, n);
+    rewriter.substitute(n->results[0], n, get_op("vesta::packed_linear"),
+                        {x, made, n->args()[2], columns_of(w->type, panel)}, n);
     graph.erase(n);
   });
   return rewriter.changed();

@@ -10,8 +10,11 @@ namespace vesta::graph {
 // without it, they take at most 512 MiB.
 int64_t panel_budget(const Graph& graph, const PassContext& context);
 
-// A constant weight of the sizes [row, inner...] as [panel][inner...][row of the panel], computed once. `panel` divides
-// its rows.
+// The bytes of a weight in panels of so many rows. The last one is filled up with zeros.
+int64_t panel_bytes(const TensorType& weight, int64_t panel);
+// A constant weight in panels, computed once: vesta::in_panels.
 Value* in_panels(Builder& b, Value* weight, int64_t panel);
+// The argument `columns` of vesta::packed_linear for it.
+Arg columns_of(const TensorType& weight, int64_t panel);
 
 }  // namespace vesta::graph

@@ -16,7 +16,7 @@ struct PassContext {
   // kernel computes products.
   std::function<bool(int64_t rows, int64_t columns, int64_t inner)> computes_product = {};
   // On a CPU: the rows of a panel in which a kernel reads a packed weight for a product of these sizes, whose operand's
-  // rows are `apart` elements apart; 0: none divides the columns. None: no kernel computes products.
+  // rows are `apart` elements apart; 0: packing does not pay. None: no kernel computes products.
   std::function<int64_t(int64_t rows, int64_t columns, int64_t inner, int64_t apart)> panel_of = {};
   // Asks for permission to make one more rewrite; false once Options::rewrite_limit is reached. A pass asks before
   // every rewrite.

@@ -19,6 +19,10 @@ ProductOperands linear(const Node& node) {
 
 ProductOperands mm(const Node& node) { return {node.input(0), node.input(1), nullptr, true}; }
 
+ProductOperands bmm(const Node& node) {
+  return {.rows = node.input(0), .columns = node.input(1), .columns_last = true, .batch = 1};
+}
+
 bool has_sizes(const graph::TensorType& t, std::initializer_list<Expr> sizes) {
   return std::equal(t.sizes.begin(), t.sizes.end(), sizes.begin(), sizes.end(), provably_equal);
 }
@@ -67,6 +71,7 @@ ProductOperands packed_linear(const Node& node) {
 constexpr LoweringRow kRows[] = {
     {.names = "aten::linear", .product = linear},
     {.names = "aten::mm", .product = mm},
+    {.names = "aten::bmm", .product = bmm},
     {.names = "aten::_scaled_mm", .product = scaled_mm},
     {.names = "vesta::packed_linear", .product = packed_linear},
 };
@@ -81,7 +86,8 @@ std::optional<ProductOperands> product_operands(const Node& node) {
   const size_t dims = node.results[0] ? node.results[0]->type.dim() : 0;
   if (dims < 2) return std::nullopt;
   ProductOperands p = row->product(node);
-  if (!p.rows || p.rows->type.dim() != dims + p.inner - 1 || p.columns->type.dim() != (p.in_panels ? 2 : 1) + p.inner)
+  if (!p.rows || p.rows->type.dim() != dims + p.inner - 1 ||
+      p.columns->type.dim() != (p.in_panels ? 2 : 1) + p.inner + p.batch)
     return std::nullopt;
   return p;
 }

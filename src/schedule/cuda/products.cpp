@@ -143,7 +143,7 @@ ProductTile with_stages(ProductTile tile, size_t sums, const Target& target) {
 
 bool is_kernel_product(const graph::Node& node, const Target& target) {
   const auto operands = target.device == DeviceType::CUDA ? loops::product_operands(node) : std::nullopt;
-  if (!operands || node.prepacked) return false;
+  if (!operands || operands->batch > 0 || node.prepacked) return false;
   const graph::TensorType &x = operands->rows->type, &w = operands->columns->type, &y = node.results[0]->type;
   if (!loops::can_multiply(x.dtype, w.dtype) || (!is_float8(x.dtype) && y.dtype != x.dtype)) return false;
   const std::vector<Expr> sizes = loops::reduced_sizes(node);
