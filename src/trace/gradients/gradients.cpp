@@ -136,6 +136,14 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
       return replaced.back().second;
     });
   }
+  // A call would save the new memory without the version counter of the tensor that has it.
+  if (c10::GradMode::is_enabled())
+    for (size_t i = base; i < stack.size(); ++i)
+      replace_tensors(stack[i], [](const at::Tensor& t) {
+        if (const TracedTensorImpl* impl = traced(t); impl && t.requires_grad() && impl->alias().storage->is_given)
+          VESTA_UNSUPPORTED("gradients are recorded for a tensor whose data the program has replaced");
+        return t;
+      });
   recorded_.push_back(
       {.first = at::sequence_number::peek(), .op = outermost_, .place = recorder_.place ? recorder_.place() : -1});
   history.begin(op, c10::ArrayRef<c10::IValue>(stack).slice(base));
