@@ -90,10 +90,12 @@ c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::shallow_copy_and_detach(co
                                                                               bool allow_metadata_change) const {
   return copy(version, allow_metadata_change);
 }
-// A counter that is handed over is new: this is how tensor.data asks for it.
+// A counter that is handed over is new: this is how tensor.data asks for it. The tensor itself may get other memory.
 c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                               bool allow_metadata_change) const {
   auto out = copy(std::move(version), allow_metadata_change);
+  out->alias_ = std::make_shared<Alias>(*alias_);
+  out->alias_->made_storage = false;
   out->counts_apart = true;
   return out;
 }
