@@ -1,5 +1,5 @@
-// The version counters of inputs that a program writes where autograd does not see it (tensor.data.add_(1)). A run counts
-// each write; these writes do not count once the object is gone.
+// The version counters of inputs that a program writes where autograd does not see it (tensor.data.add_(1)). A run
+// counts each write; these writes do not count once the object is gone.
 #pragma once
 
 #include <c10/core/TensorImpl.h>

@@ -208,8 +208,8 @@ at::Tensor Recorder::fake_of(const at::Tensor& real) {
 }
 
 at::Tensor Recorder::make_fake(const RealTensor& entry) {
-  at::Tensor t = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias,
-                                                           entry.memory->initial->type, Expr(0));
+  at::Tensor t =
+      at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias, entry.memory->initial->type, Expr(0));
   fakes_.insert(t.unsafeGetTensorImpl());
   traced(t)->identity = entry.input;
   return t;

@@ -192,7 +192,7 @@ TEST(CaptureGradients, ActivationMemoryBoundsWhatIsHeldForThePass) {
   // Bytes between the passes, without the result, and the gradients.
   const auto train = [&](const auto& call) {
     call(x, weights).sum().backward();  // compiles
-    for (const Tensor& w : weights) w.mutable_grad() = {};
+    for (const Tensor& w : weights) w.mutable_grad() = Tensor();
     const auto held = std::make_shared<HeldBytes>();
     {
       const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);

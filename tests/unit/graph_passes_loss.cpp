@@ -12,10 +12,10 @@ constexpr int kNone = 0, kMean = 1, kSum = 2;
 
 // Sums in the decomposed gradient of log_softmax(x) for rows of `classes`, whose own gradient is `gradient`.
 int sums_in(const std::string& inputs, const std::string& gradient, int dim = 1, const std::string& type = "f32") {
-  std::string text =
-      fmt::format("input %0 : f32[8, 5] = argument \"logits\"\n{}{}"
-                  "%9 : f32[8, 5] = aten::_log_softmax_backward_data(%8, %0, {}, dtype.f32)\noutput %9\n",
-                  inputs, gradient, dim);
+  std::string text = fmt::format(
+      "input %0 : f32[8, 5] = argument \"logits\"\n{}{}"
+      "%9 : f32[8, 5] = aten::_log_softmax_backward_data(%8, %0, {}, dtype.f32)\noutput %9\n",
+      inputs, gradient, dim);
   for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos; at += type.size()) text.replace(at, 3, type);
   const auto g = parse(text);
   verify(*g);

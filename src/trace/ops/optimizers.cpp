@@ -33,9 +33,9 @@ class Number {
     return value && *value == known;
   }
   Number from_one() const {
-    return std::visit(Cases{[](double v) { return Number(1 - v); },
-                            [](const at::Tensor& v) { return Number(at::rsub(v, 1)); }},
-                      value_);
+    return std::visit(
+        Cases{[](double v) { return Number(1 - v); }, [](const at::Tensor& v) { return Number(at::rsub(v, 1)); }},
+        value_);
   }
   Number times(const Number& other) const {
     return std::visit(Cases{[](double a, double b) { return Number(a * b); },
@@ -48,14 +48,14 @@ class Number {
   }
   // In the type of x, as ATen's kernels take it.
   at::Tensor times(const at::Tensor& x) const {
-    return std::visit(Cases{[&](double v) { return x.mul(v); },
-                            [&](const at::Tensor& v) { return x.mul(v.to(x.scalar_type())); }},
-                      value_);
+    return std::visit(
+        Cases{[&](double v) { return x.mul(v); }, [&](const at::Tensor& v) { return x.mul(v.to(x.scalar_type())); }},
+        value_);
   }
   at::Tensor added_to(const at::Tensor& x) const {
-    return std::visit(Cases{[&](double v) { return x.add(v); },
-                            [&](const at::Tensor& v) { return x.add(v.to(x.scalar_type())); }},
-                      value_);
+    return std::visit(
+        Cases{[&](double v) { return x.add(v); }, [&](const at::Tensor& v) { return x.add(v.to(x.scalar_type())); }},
+        value_);
   }
   at::Tensor between(const at::Tensor& from, const at::Tensor& to) const {
     return std::visit(Cases{[&](double v) { return at::lerp(from, to, v); },
