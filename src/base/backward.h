@@ -24,6 +24,12 @@ enum class History : uint8_t {
   Released,      // one that a backward pass inside the program has freed: a further pass is an error
 };
 
+// A result whose history is Released. Autograd raises on the way from it to any of these.
+struct ReleasedResult {
+  int output = 0;
+  std::vector<int> leads_to;  // inputs, or, if negative, the results -1 - result
+};
+
 // What a backward pass brings for a result.
 enum class TangentState : uint8_t {
   Dense,      // a tensor with the strides of the result, or contiguous where the result has gaps or is expanded

@@ -50,7 +50,8 @@ struct Joint {
   std::vector<HookPlace> places;
   size_t first_tangent = 0;
   size_t first_gradient = 0;
-  std::vector<History> histories;  // by output of the program that is returned
+  std::vector<History> histories;        // by output of the program that is returned
+  std::vector<ReleasedResult> released;  // each leads to earlier ones of these alone
   Node* first_backward = nullptr;
   // The program's nodes have its derivatives of every order, if each runs under autograd: a node aten::detach stands
   // where it reads a value without its history.

@@ -223,6 +223,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   runtime::Differentiable& d = *out.program;
   d.returned = halves.returned;
   d.histories = joint.histories;
+  d.released = joint.released;
   d.saved = halves.saved;
   d.activations = report_of(saved);
   d.sizes = halves.sizes;

@@ -10,19 +10,14 @@
 
 #include "base/fault.h"
 #include "runtime/backward_node.h"
+#include "runtime/kept_versions.h"
 
 namespace vesta::runtime {
 namespace {
 
 // The result with the history that eager gives it; its memory would give it another one.
 at::Tensor with_history(const at::Tensor& t, History history) {
-  if (history == History::Released) {
-    const at::Tensor out = t.detach();
-    torch::autograd::set_history(out, make_autograd_node<torch::autograd::Error>(torch::autograd::ERR_BACKWARD_TWICE,
-                                                                                 torch::autograd::edge_list{}));
-    return out;
-  }
-  if (history == History::Detached || !t.is_view()) return t.detach();
+  if (history == History::Released || history == History::Detached || !t.is_view()) return t.detach();
   const at::NoGradGuard off;
   const at::Tensor base(t._base());
   return at::as_strided(history == History::DetachedView ? base.detach() : base, t.sizes(), t.strides(),
@@ -114,6 +109,19 @@ class CallNodes {
   torch::autograd::edge_list crossings_;  // where a gradient goes that crosses there
 };
 
+// Gives a result a history that raises on each way to what it leads to.
+void release(const at::Tensor& t, const ReleasedResult& result, const CallInputs& in,
+             std::span<const c10::IValue> outputs) {
+  torch::autograd::edge_list edges;
+  for (const int target : result.leads_to) {
+    const at::Tensor& to =
+        target >= 0 ? in.tensor(static_cast<size_t>(target)) : outputs[static_cast<size_t>(-1 - target)].toTensor();
+    if (to.requires_grad()) edges.push_back(torch::autograd::impl::gradient_edge(to));
+  }
+  torch::autograd::set_history(
+      t, make_autograd_node<torch::autograd::Error>(torch::autograd::ERR_BACKWARD_TWICE, std::move(edges)));
+}
+
 bool is_input(const CallInputs& in, const at::Tensor& t) {
   for (size_t i = 0; i < in.tensor_count(); ++i)
     if (in.tensor(i).is_same(t)) return true;
@@ -127,8 +135,12 @@ void run(const std::shared_ptr<const Differentiable>& program, const CallInputs&
   fault::reached("gradients");
   std::vector<c10::IValue> all;
   CallNodes nodes(program, in);
-  program->forward->run(in, all, {}, [&](std::span<const c10::IValue> fresh) { nodes.connect(fresh); });
+  {
+    const KeptVersions versions(in, program->unseen_writes);
+    program->forward->run(in, all, {}, [&](std::span<const c10::IValue> fresh) { nodes.connect(fresh); });
+  }
   nodes.finish(all);
+  const size_t first = outputs.size();
   for (size_t i = 0; i < program->returned; ++i) {
     c10::IValue& v = all[i];
     const History history = program->histories[i];
@@ -137,6 +149,9 @@ void run(const std::shared_ptr<const Differentiable>& program, const CallInputs&
     if (has_another && !is_input(in, v.toTensor())) v = with_history(v.toTensor(), history);
     outputs.push_back(std::move(v));
   }
+  for (const ReleasedResult& result : program->released)
+    if (const at::Tensor& t = outputs[first + static_cast<size_t>(result.output)].toTensor(); !is_input(in, t))
+      release(t, result, in, std::span(outputs).subspan(first));
 }
 
 }  // namespace vesta::runtime

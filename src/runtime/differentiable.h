@@ -59,7 +59,9 @@ struct Crossing {
 struct Differentiable {
   std::shared_ptr<const Executable> forward;
   size_t returned = 0;
-  std::vector<History> histories;  // by output that is returned
+  std::vector<History> histories;        // by output that is returned
+  std::vector<ReleasedResult> released;  // in an order in which none leads to a later one
+  std::vector<int> unseen_writes;        // trace::Traced::unseen_writes
   std::vector<Saved> saved;
   std::vector<int> sizes;
   std::vector<BackwardPart> parts;

@@ -173,7 +173,7 @@ void finish_outputs(Recorder& r, const std::vector<c10::IValue>& results) {
   graph::Graph& g = r.graph();
   g.outputs = std::move(outputs);
   for (const auto* real : r.reals()) {
-    const Storage& s = *real->alias->storage;
+    const Storage& s = *real->memory;
     if (s.base != s.initial) g.mutations.push_back({s.input, s.base});
   }
 }
@@ -192,6 +192,10 @@ std::vector<ViewRelation> recorded_relations(Recorder& r, const std::vector<c10:
     for (size_t k = 0; k < results.size(); ++k)
       shares |= k != i && tensor(k).defined() && traced(tensor(k)) &&
                 traced(tensor(k))->alias().storage.get() == storage && !tensor(k).is_same(t);
+    if (shares && traced(t)->counts_apart && !t.requires_grad()) {
+      out.push_back({i, ViewRelation::kCountsApart});
+      continue;
+    }
     if (!t.is_view()) {
       if (shares) out.push_back({i, -1});
       continue;
@@ -222,6 +226,10 @@ std::vector<ViewRelation> view_relations(Recorder& r, const std::vector<c10::IVa
         results[i].isTensor() && results[i].toTensor().defined() ? traced(results[i].toTensor()) : nullptr;
     const Output& o = outputs[i];
     if (!impl || o.kind == OutputKind::Input) continue;
+    if (impl->counts_apart && o.kind != OutputKind::Fresh) {
+      out.push_back({i, ViewRelation::kCountsApart});
+      continue;
+    }
     const bool of_input = impl->base >= 0 && impl->base < TracedTensorImpl::kFirstMade;
     if (of_input && o.kind == OutputKind::InputView && impl->base == o.alias) continue;
     const auto base = of_input || impl->base < 0 ? result_of.end() : result_of.find(impl->base);

@@ -152,10 +152,11 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   auto storage = std::make_shared<Storage>();
   storage->base = storage->initial = value;
   storage->input = index;
+  entry.memory = storage;
   entry.alias = std::make_shared<Alias>(
       Alias{.storage = std::move(storage), .value = value, .conj_neg = conj_neg_of(*real.unsafeGetTensorImpl())});
   for (const RealTensor* other : real_order_) {
-    const Storage& s = *other->alias->storage;
+    const Storage& s = *other->memory;
     if (s.base != s.initial && overlap(other->tensor, real))
       VESTA_UNSUPPORTED("a tensor that shares memory with an input is used after the input was written");
   }
@@ -186,7 +187,8 @@ graph::Value* Recorder::value_of(const at::Tensor& t) {
 
 graph::TensorType Recorder::type_of(const at::Tensor& t) {
   if (TracedTensorImpl* impl = traced(t)) return impl->type();
-  return alias_of(t).storage->initial->type;
+  alias_of(t);
+  return real_.at(t.unsafeGetTensorImpl()).memory->initial->type;
 }
 
 Expr Recorder::offset_of(const at::Tensor& t) {
@@ -206,11 +208,31 @@ at::Tensor Recorder::fake_of(const at::Tensor& real) {
 }
 
 at::Tensor Recorder::make_fake(const RealTensor& entry) {
-  at::Tensor t = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias,
-                                                           entry.alias->storage->initial->type, Expr(0));
+  at::Tensor t =
+      at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias, entry.memory->initial->type, Expr(0));
   fakes_.insert(t.unsafeGetTensorImpl());
   traced(t)->identity = entry.input;
   return t;
+}
+
+void Recorder::give_memory(const at::Tensor& real, const at::Tensor& made) {
+  alias_of(real);
+  RealTensor& entry = real_.at(real.unsafeGetTensorImpl());
+  const TracedTensorImpl* const impl = traced(made);
+  if (!impl || impl->alias().storage->input >= 0)
+    VESTA_UNSUPPORTED("a tensor gets the memory of one that the program has not made (tensor.data = ...)");
+  const Alias& given = impl->alias();
+  read_memory(*this, impl->alias());
+  if (given.view || given.conj_neg.any() || given.storage->backing.defined())
+    VESTA_UNSUPPORTED("a tensor gets a part of another one's memory (tensor.data = ...)");
+  if (made.requires_grad()) VESTA_UNSUPPORTED("a tensor gets the data of one that requires a gradient");
+  if (impl->type() != entry.memory->initial->type)
+    VESTA_UNSUPPORTED("a tensor gets data of another size, layout, type or device (tensor.data = ...)");
+  if (!real.is_leaf() || real.is_view() || real.is_inference() || !entry.same.empty() || entry.alias->conj_neg.any())
+    VESTA_UNSUPPORTED("a view, a result of an operator or an inference tensor gets other data (tensor.data = ...)");
+  given.storage->is_given = true;
+  *entry.alias = Alias{.storage = given.storage, .value = given.value, .version = given.version};
+  if (gradients) gradients->history.part();
 }
 
 at::Tensor Recorder::fresh(graph::Value* value) {
@@ -227,6 +249,7 @@ namespace {
 at::Tensor shows(Recorder& r, at::Tensor out, const at::Tensor& source) {
   const TracedTensorImpl* shown = traced(source);
   traced(out)->detached = shown && shown->detached;
+  traced(out)->counts_apart = shown && shown->counts_apart;
   traced(out)->base = shown && shown->base >= 0 ? shown->base : r.identity_of(source);
   return out;
 }

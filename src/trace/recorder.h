@@ -49,6 +49,10 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   at::Tensor fake_of(const at::Tensor& real);
   bool is_input_fake(const TracedTensorImpl* impl) const { return fakes_.count(impl) != 0; }
 
+  // Gives an input the memory of a tensor that the program has made, as `real.data = made` does. The caller does it in
+  // each call. Throws Unsupported where a call would differ from eager's.
+  void give_memory(const at::Tensor& real, const at::Tensor& made);
+
   at::Tensor fresh(graph::Value* value);
   at::Tensor view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value, Expr offset);
   // Another tensor object for the same contents, or for the same memory with other pending bits.
@@ -101,6 +105,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
     at::Tensor tensor;
     at::Tensor fake;  // the only one: set in a trace with gradients
     std::shared_ptr<Alias> alias;
+    std::shared_ptr<Storage> memory;  // when the program began; give_memory() changes that of `alias`
     int input = -1;
     std::vector<int> same;  // further inputs that are the same tensor object
   };

@@ -189,6 +189,8 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
       out.inputs.resize(std::max(out.inputs.size(), static_cast<size_t>(same) + 1));
       out.inputs[static_cast<size_t>(same)] = real->tensor;
     }
+    if (real->memory->base != real->memory->initial && !real->memory->counts_writes)
+      out.unseen_writes.push_back(real->input);
     if (const ConjNegBits conj_neg = conj_neg_of(*real->tensor.unsafeGetTensorImpl()); conj_neg.any()) {
       out.conj_neg.emplace_back(real->input, conj_neg);
       for (const int same : real->same) out.conj_neg.emplace_back(same, conj_neg);

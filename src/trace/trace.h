@@ -79,6 +79,9 @@ struct Traced {
       false;  // operators were recorded while gradient mode was on, so it matters which inputs require grad
   std::optional<graph::Joint> joint;  // in a trace with gradients: where the graph has the backward pass
 
+  // Inputs in graph->mutations that the program writes by their .data alone: their version counters stay as they are.
+  std::vector<int> unseen_writes;
+
   // Relations between the graph's outputs that the outputs themselves do not express.
   std::vector<ViewRelation> views;
 

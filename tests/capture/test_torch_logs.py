@@ -72,6 +72,26 @@ def test_graph_code(kept: Kept) -> None:
     assert artifact == "graph_code" and "aten::sin" in text and "aten::add" in text
 
 
+def test_operators_of_a_pass_have_the_lines_of_the_program(kept: Kept) -> None:
+    def loss(t: torch.Tensor) -> torch.Tensor:
+        y = t.exp()
+        return y.sin().sum()
+
+    def step(t: torch.Tensor) -> torch.Tensor:
+        y = loss(t)
+        y.backward()
+        return y
+
+    torch._logging.set_logs(graph_code=True)
+    first = loss.__code__.co_firstlineno
+    for called in (loss, step):  # the pass runs later, or inside of the function
+        vesta.compile(called)(x.clone().requires_grad_())
+        _, text = kept.records.pop()
+        assert f"ExpBackward0, {__file__}:{first + 1}" in text
+        assert f"SinBackward0, {__file__}:{first + 2}" in text
+        assert f"SumBackward0, {__file__}:{first + 2}" in text
+
+
 def test_nothing_is_written_by_default(kept: Kept) -> None:
     compiled = vesta.compile(program)
     for factor in (2, 2.5, True):

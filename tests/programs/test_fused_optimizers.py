@@ -159,19 +159,76 @@ def test_a_gradient_in_another_layout_runs_eager() -> None:
     assert any("another type or layout" in b.reason for b in vesta.explain(step).explanation.breaks)
 
 
-def test_a_scheduler_that_changes_the_betas_gives_eagers_numbers() -> None:
-    """The operator takes them as numbers, so that the update is not one graph for all of them."""
+CYCLES: list[tuple[str, dict[str, Any]]] = [
+    ("AdamW", {"fused": True}),
+    ("AdamW", {"foreach": True}),
+    ("Adam", {"fused": True, "amsgrad": True, "weight_decay": 0.1}),
+    ("SGD", {"fused": True, "momentum": 0.9}),
+    ("SGD", {"fused": True, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    ("SGD", {"foreach": True, "momentum": 0.9}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), CYCLES)
+def test_a_thousand_steps_of_a_scheduler_that_changes_all_numbers(kind: str, options: dict[str, Any]) -> None:
+    """OneCycleLR changes the learning rate and the momentum, or the first of the betas, with each step."""
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        parameters = [nn.Parameter(torch.randn(3, 4, dtype=torch.float64)) for _ in range(2)]
+        optimizer = getattr(torch.optim, kind)(parameters, lr=0.01, **options)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=1001)
+        step = vesta.compile(optimizer.step, options=OPTIONS) if compiled else optimizer.step
+        at = []
+        for turn in range(1000):
+            for p in parameters:
+                p.grad = torch.sin(p.detach() * 3 + turn)
+            step()
+            scheduler.step()
+            if turn % 100 == 99:
+                at.append([p.detach().clone() for p in parameters])
+        found.append((at, [dict(optimizer.state[p]) for p in parameters]))
+    torch.testing.assert_close(found[1], found[0])
+    explanation = vesta.explain(step).explanation
+    assert not explanation.breaks
+    assert len(explanation.recompiles) <= 2  # the first step makes the states, and the second finds other numbers
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_weight_decay_that_changes_and_becomes_zero(dtype: torch.dtype) -> None:
+    """Then the operator leaves it out: 0 times infinity is no number."""
+    decays = [0.3, 0.2, 0.1, 0.0, 0.0, 0.2, 0.4]
     told = []
     for compiled in (False, True):
-        training = Training("AdamW", torch.float64)
+        training = Training("AdamW", dtype, weight_decay=0.3)
+        if compiled:
+            training.compile()
+        for turn, decay in enumerate(decays):
+            for group in training.optimizer.param_groups:
+                group.update(weight_decay=decay, eps=1e-8 * (1 + turn), betas=(0.9 - 0.1 * turn, 0.99 - 0.01 * turn))
+            training.step(batch(turn, dtype))
+        told.append(training.told())
+    torch.testing.assert_close(told[1], told[0])
+    assert not training.explanation().breaks
+    assert len(training.explanation().recompiles) <= 3
+
+
+def test_changing_numbers_under_a_scaler() -> None:
+    told = []
+    for compiled in (False, True):
+        training = Training("Adam", torch.float32, scaled=True)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(training.optimizer, max_lr=0.1, total_steps=20)
         if compiled:
             training.compile()
         for turn in range(12):
-            training.step(batch(turn, torch.float64))
+            x = batch(turn, torch.float32)
+            if turn == 7:
+                x[0, 0] = math.inf
+            training.step(x)
             scheduler.step()
         told.append(training.told())
-    torch.testing.assert_close(*told)
+    torch.testing.assert_close(told[1], told[0], equal_nan=True)
+    assert not training.explanation().breaks
 
 
 @pytest.mark.parametrize("kind", ["Adam", "AdamW", "SGD", "Adagrad"])

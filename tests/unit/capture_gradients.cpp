@@ -1,6 +1,12 @@
 // Gradients through vesta::compile: compiled programs train as eager ones do.
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include <optional>
+#include <utility>
+#include <variant>
 
 #include "vesta/compile.h"
 
@@ -164,6 +170,55 @@ TEST(CaptureGradients, AFunctionOfTheProgramsOwn) {
   f(x).sum().backward();
   EXPECT_TRUE(close(x.grad(), at::full({3}, 15.0)));
   EXPECT_TRUE(f.report().fallbacks.empty());
+}
+
+// Counts the bytes of tensors on the CPU that are allocated and not freed while it is in use.
+struct HeldBytes final : c10::MemoryReportingInfoBase {
+  int64_t bytes = 0;
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override { bytes += size; }
+  bool memoryProfilingEnabled() const override { return true; }
+};
+
+TEST(CaptureGradients, ActivationMemoryBoundsWhatIsHeldForThePass) {
+  constexpr int64_t kLayers = 6, kBytes = 128 * 128 * 4;  // of a weight and of an activation
+  const auto program = [](Tensor x, const Tensors& weights) {
+    for (const Tensor& w : weights) x = at::gelu(at::mm(x, w));
+    return x;
+  };
+  const Tensor x = at::randn({128, 128});
+  Tensors weights;
+  for (int64_t i = 0; i < kLayers; ++i) weights.push_back(at::randn({128, 128}).div_(11).requires_grad_());
+  Tensors kept;  // a later call may not use their memory
+  // Bytes between the passes, without the result, and the gradients.
+  const auto train = [&](const auto& call) {
+    call(x, weights).sum().backward();  // compiles
+    for (const Tensor& w : weights) w.mutable_grad() = Tensor();
+    const auto held = std::make_shared<HeldBytes>();
+    {
+      const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);
+      kept.push_back(call(x, weights));
+    }
+    const int64_t bytes = held->bytes - static_cast<int64_t>(kept.back().nbytes());
+    kept.back().sum().backward();
+    Tensors gradients;
+    for (const Tensor& w : weights) gradients.push_back(std::exchange(w.mutable_grad(), Tensor()));
+    return std::pair(bytes, gradients);
+  };
+  const auto [eager, expected] = train(program);
+  EXPECT_EQ(eager, (2 * kLayers - 1) * kBytes);  // the argument of each gelu, and of each product but the first
+  const auto check = [&](std::optional<std::variant<double, int64_t>> bound, int64_t most) {
+    const auto f = vesta::compile(program, {.strict = true, .activation_memory = bound});
+    const auto [bytes, gradients] = train(f);
+    EXPECT_LE(bytes, most);
+    EXPECT_TRUE(f.report().fallbacks.empty());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(close(gradients[i], expected[i])) << i;
+    return bytes;
+  };
+  const int64_t all = check(std::nullopt, eager);
+  EXPECT_GT(all, eager / 2);
+  EXPECT_GT(check(0.5, eager / 2), 0);
+  check(int64_t{3} * kBytes, 3 * kBytes);
+  check(0.0, 0);
 }
 
 TEST(CaptureGradients, SymbolicSizes) {

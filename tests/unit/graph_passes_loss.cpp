@@ -11,11 +11,13 @@ namespace {
 constexpr int kNone = 0, kMean = 1, kSum = 2;
 
 // Sums in the decomposed gradient of log_softmax(x) for rows of `classes`, whose own gradient is `gradient`.
-int sums_in(const std::string& inputs, const std::string& gradient, int dim = 1) {
-  const auto g =
-      parse(fmt::format("input %0 : f32[8, 5] = argument \"logits\"\n{}{}"
-                        "%9 : f32[8, 5] = aten::_log_softmax_backward_data(%8, %0, {}, dtype.f32)\noutput %9\n",
-                        inputs, gradient, dim));
+int sums_in(const std::string& inputs, const std::string& gradient, int dim = 1, const std::string& type = "f32") {
+  std::string text = fmt::format(
+      "input %0 : f32[8, 5] = argument \"logits\"\n{}{}"
+      "%9 : f32[8, 5] = aten::_log_softmax_backward_data(%8, %0, {}, dtype.f32)\noutput %9\n",
+      inputs, gradient, dim);
+  for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos; at += type.size()) text.replace(at, 3, type);
+  const auto g = parse(text);
   verify(*g);
   const Options options;
   decompose_composites(*g, {.options = options});
@@ -39,6 +41,16 @@ std::string nll_backward(const char* weight, int reduction) {
 TEST(CrossEntropyGradient, OfOneClassNeedsNoSumOverClasses) {
   for (const int reduction : {kNone, kMean, kSum})
     EXPECT_EQ(sums_in(rows(reduction), nll_backward("none", reduction)), 0) << reduction;
+}
+
+// The gradient is computed in the half type and summed in float32.
+TEST(CrossEntropyGradient, OfHalfLogitsNeedsNoSumEither) {
+  for (const char* const type : {"bf16", "f16"})
+    for (const int reduction : {kNone, kMean, kSum}) {
+      std::string inputs = rows(reduction), gradient = nll_backward("none", reduction);
+      EXPECT_EQ(sums_in(inputs, gradient, 1, type), 0) << type << reduction;
+      EXPECT_EQ(sums_in(inputs, gradient, 0, type), 1) << type << reduction;
+    }
 }
 
 // Each class has a factor of its own there, and the sum is one over the classes.

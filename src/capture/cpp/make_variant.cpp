@@ -150,6 +150,7 @@ struct Maker {
       facts.inference = false;
       pipeline::Training training = pipeline::split_training(std::move(graph), *traced.joint, options, facts);
       v->training = std::move(training.program);
+      v->training->unseen_writes = std::move(traced.unseen_writes);
       v->backward = std::move(training.backward);
       graph = std::move(training.forward);
     }

@@ -93,6 +93,13 @@ const Node* made_by(const Value* v, std::string_view op) {
 // The sum over classes of what nll_loss_backward becomes (nll_backward_form in loss.cpp): only the target's class is
 // not zero, so no loop is needed, and the whole gradient is pointwise. nullptr: it is something else.
 Value* sum_of_target(Builder& b, const Value* grad, const IntList& dims) {
+  // The gradient in a half type, which log_softmax's formula reads in float32. Zeros stay zeros.
+  if (const Node* const cast = made_by(grad, "aten::_to_copy")) {
+    const Value* const narrow = cast->input(0);
+    if (!is_float(narrow->type.dtype) || !is_float(grad->type.dtype)) return nullptr;
+    Value* const sum = sum_of_target(b, narrow, dims);
+    return sum ? b("aten::_to_copy", {sum}, {{"dtype", grad->type.dtype}}) : nullptr;
+  }
   if (grad->type.dim() != 2 || dims != IntList{Expr(1)}) return nullptr;
   const Node* const fill = made_by(grad, "aten::masked_fill.Scalar");
   const auto* const zero = fill ? std::get_if<Expr>(&fill->args()[2]) : nullptr;

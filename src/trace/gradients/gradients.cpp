@@ -136,8 +136,18 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
       return replaced.back().second;
     });
   }
-  recorded_.push_back(
-      {.first = at::sequence_number::peek(), .op = outermost_, .place = recorder_.place ? recorder_.place() : -1});
+  // A call would save the new memory without the version counter of the tensor that has it.
+  if (c10::GradMode::is_enabled())
+    for (size_t i = base; i < stack.size(); ++i)
+      replace_tensors(stack[i], [](const at::Tensor& t) {
+        if (const TracedTensorImpl* impl = traced(t); impl && t.requires_grad() && impl->alias().storage->is_given)
+          VESTA_UNSUPPORTED("gradients are recorded for a tensor whose data the program has replaced");
+        return t;
+      });
+  recorded_.push_back({.first = at::sequence_number::peek(),
+                       .op = outermost_,
+                       .place = recorder_.place ? recorder_.place() : -1,
+                       .line = recorder_.line ? recorder_.line() : std::string()});
   history.begin(op, c10::ArrayRef<c10::IValue>(stack).slice(base));
   {
     const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
@@ -412,6 +422,18 @@ void Gradients::refuse_views_by_functions(const std::vector<c10::IValue>& result
   }
 }
 
+const Gradients::Recorded* Gradients::made(uint64_t sequence_number) const {
+  const auto after = std::ranges::upper_bound(recorded_, sequence_number, {}, &Recorded::first);
+  if (after == recorded_.begin()) return nullptr;
+  const Recorded& last = *std::prev(after);
+  return sequence_number < last.end ? &last : nullptr;
+}
+
+std::string Gradients::line_of(const torch::autograd::Node& node) const {
+  const Recorded* const from = made(node.sequence_nr());
+  return from ? from->line : std::string();
+}
+
 graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
   const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
   try {
@@ -432,11 +454,9 @@ graph::Joint Gradients::add_backward(const std::vector<c10::IValue>& results) {
         is_whole && std::ranges::all_of(joint.crossings, [](const graph::Crossing& c) { return c.value; });
     return joint;
   } catch (const FormulaFailed& e) {
-    auto after = std::ranges::upper_bound(recorded_, e.sequence_number, {}, &Recorded::first);
-    const bool is_operator = after != recorded_.begin() && e.sequence_number < (--after)->end;
-    if (!is_operator) throw GradientNotTraced(e.node, e.what(), -1);  // of a function of the program's own
-    const Recorded& from = *after;
-    throw GradientNotTraced(from.op->handle.schema().name(), e.what(), from.place);
+    const Recorded* const from = made(e.sequence_number);
+    if (!from) throw GradientNotTraced(e.node, e.what(), -1);  // of a function of the program's own
+    throw GradientNotTraced(from->op->handle.schema().name(), e.what(), from->place);
   }
 }
 

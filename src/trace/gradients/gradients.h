@@ -10,6 +10,7 @@
 
 #include <ATen/core/stack.h>
 
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -38,6 +39,8 @@ class Gradients {
   void add_function(const std::vector<at::Tensor>& arguments, const std::vector<at::Tensor>& results, bool fills_zeros);
   // nullptr: the node is none of such a function.
   const TracedFunction* function_of(const torch::autograd::Node& node) const;
+  // The line of the program whose operator made the node; empty: it is unknown.
+  std::string line_of(const torch::autograd::Node& node) const;
   // Records a backward pass that the program runs. Throws Unsupported, what eager throws, or what an event throws.
   std::vector<at::Tensor> run_backward(const InnerBackward& call, PassEvents& events);
   // While it lives, operators reach the trace through autograd, as those of the program do.
@@ -76,8 +79,11 @@ class Gradients {
   struct Recorded {
     uint64_t first = 0, end = 0;  // the sequence numbers of its nodes
     const Operator* op = nullptr;
-    int place = -1;  // TraceOptions::place
+    int place = -1;    // TraceOptions::place
+    std::string line;  // TraceOptions::line
   };
+  // The operator that made the node; nullptr: none did.
+  const Recorded* made(uint64_t sequence_number) const;
 
   void refuse_hidden_state() const;
   void run(const Operator& op, torch::jit::Stack& stack);

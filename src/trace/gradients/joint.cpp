@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -171,6 +172,45 @@ History history_of(const c10::IValue& v, const Ends& released) {
   return t.is_view() && !t.grad_fn() ? History::Unrecorded : History::Recorded;
 }
 
+// What a further pass from results whose history is freed could be asked for. Eager raises there, unless the pass meets
+// no node that is freed: no call has these gradients either.
+std::vector<ReleasedResult> released_results(const std::vector<c10::IValue>& results,
+                                             const std::vector<JointInput>& inputs,
+                                             std::span<const History> histories) {
+  std::vector<std::pair<uint64_t, int>> order;  // a node is made after those it leads to
+  std::vector<std::pair<Edge, int>> targets;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].isTensor() || !results[i].toTensor().defined() || !results[i].toTensor().requires_grad()) continue;
+    Edge edge = torch::autograd::impl::gradient_edge(results[i].toTensor());
+    if (histories[i] == History::Released) order.emplace_back(edge.function->sequence_nr(), static_cast<int>(i));
+    if (histories[i] == History::Released || histories[i] == History::Recorded)
+      targets.emplace_back(std::move(edge), -1 - static_cast<int>(i));
+  }
+  if (order.empty()) return {};
+  for (const JointInput& in : inputs)
+    if (in.history.is_valid()) targets.emplace_back(in.history, in.input);
+  std::ranges::sort(order);
+  std::vector<ReleasedResult> out;
+  std::unordered_set<int> known;
+  for (const auto& [number, output] : order) {
+    const Edge start = torch::autograd::impl::gradient_edge(results[static_cast<size_t>(output)].toTensor());
+    std::set<std::pair<const Node*, uint32_t>> reached;
+    for_each_node({start.function}, {}, [&](const NodePointer& n) {
+      for (const Edge& e : n->next_edges())
+        if (e.is_valid()) reached.emplace(e.function.get(), e.input_nr);
+    });
+    ReleasedResult& result = out.emplace_back(ReleasedResult{.output = output});
+    for (const auto& [edge, target] : targets) {
+      if (!reached.contains({edge.function.get(), edge.input_nr})) continue;
+      const bool is_later = target < 0 && histories[static_cast<size_t>(-1 - target)] == History::Released &&
+                            !known.contains(-1 - target);
+      if (!is_later) result.leads_to.push_back(target);
+    }
+    known.insert(output);
+  }
+  return out;
+}
+
 // Results that are leaves which the program has made.
 std::vector<Root> leaves_of(const std::vector<c10::IValue>& results, const std::vector<JointInput>& inputs) {
   std::vector<Root> out;
@@ -234,6 +274,7 @@ graph::Joint add_backward(Recorder& r, const std::vector<c10::IValue>& results, 
   const size_t guards = g.guards.size();
   const int64_t operators = r.op_count;
   for (const c10::IValue& v : results) joint.histories.push_back(history_of(v, released.nodes));
+  joint.released = released_results(results, inputs, joint.histories);
   auto restore = c10::make_scope_exit([&] {
     while (g.outputs.size() > joint.first_gradient) g.outputs.pop_back();
     while (g.last() != last) g.erase(g.last());

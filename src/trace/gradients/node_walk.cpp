@@ -63,6 +63,8 @@ at::Tensor NodeWalk::arrived(const Edge& at) const {
 variable_list NodeWalk::results_of(const NodePointer& node, variable_list given) {
   if (std::ranges::none_of(given, [](const at::Tensor& t) { return t.defined(); })) return {};
   recorder_.source = node->name();
+  if (const std::string line = recorder_.gradients ? recorder_.gradients->line_of(*node) : std::string(); !line.empty())
+    recorder_.source += ", " + line;
   try {
     // Where the pass is differentiated itself, a method of the program runs once more, on tensors with a history.
     const Gradients* const gradients = c10::GradMode::is_enabled() ? nullptr : recorder_.gradients.get();

@@ -331,6 +331,10 @@ void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
   if (!r.gradients && !traced(target) && target.requires_grad() && c10::GradMode::is_enabled())
     throw NeedsGradients("needs gradients: a tensor that requires grad is written");
   Alias& alias = r.alias_of(target);
+  if (const TracedTensorImpl* impl = traced(target); !impl || !impl->counts_apart) {
+    if (alias.storage->is_given) VESTA_UNSUPPORTED("a tensor whose data the program has replaced is written");
+    alias.storage->counts_writes = true;
+  }
   if (r.gradients) r.gradients->history.note_write(target, value);
   graph::Value* old = read(r, alias);
   graph::TensorType want = r.type_of(target);

@@ -7,10 +7,13 @@
 #include <ATen/ops/reciprocal.h>
 #include <ATen/ops/rsub.h>
 #include <ATen/ops/where.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <variant>
 
 #include "graph/rules/broadcast.h"
+#include "trace/ops/fused_step.h"
 #include "trace/ops/rows.h"
 
 namespace vesta::trace {
@@ -18,12 +21,55 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// A learning rate: known to the trace, or a tensor of one element.
-using Rate = std::variant<double, at::Tensor>;
+// A number of a step, in float64: known to the trace, or a 0-d tensor.
+class Number {
+ public:
+  Number() = default;
+  explicit Number(double value) : value_(value) {}
+  explicit Number(const at::Tensor& value) : value_(value.to(at::kDouble)) {}
 
-at::Tensor times(const at::Tensor& x, const Rate& rate) {
-  return std::visit([&](const auto& r) { return x.mul(r); }, rate);
-}
+  bool is(double known) const {
+    const double* const value = std::get_if<double>(&value_);
+    return value && *value == known;
+  }
+  Number from_one() const {
+    return std::visit(
+        Cases{[](double v) { return Number(1 - v); }, [](const at::Tensor& v) { return Number(at::rsub(v, 1)); }},
+        value_);
+  }
+  Number times(const Number& other) const {
+    return std::visit(Cases{[](double a, double b) { return Number(a * b); },
+                            [](double a, const at::Tensor& b) { return Number(b.mul(a)); },
+                            [](const at::Tensor& a, const auto& b) { return Number(a.mul(b)); }},
+                      value_, other.value_);
+  }
+  at::Tensor to_the(const at::Tensor& exponent) const {
+    return std::visit([&](const auto& v) { return at::pow(v, exponent); }, value_);
+  }
+  // In the type of x, as ATen's kernels take it.
+  at::Tensor times(const at::Tensor& x) const {
+    return std::visit(
+        Cases{[&](double v) { return x.mul(v); }, [&](const at::Tensor& v) { return x.mul(v.to(x.scalar_type())); }},
+        value_);
+  }
+  at::Tensor added_to(const at::Tensor& x) const {
+    return std::visit(
+        Cases{[&](double v) { return x.add(v); }, [&](const at::Tensor& v) { return x.add(v.to(x.scalar_type())); }},
+        value_);
+  }
+  at::Tensor between(const at::Tensor& from, const at::Tensor& to) const {
+    return std::visit(Cases{[&](double v) { return at::lerp(from, to, v); },
+                            [&](const at::Tensor& v) { return at::lerp(from, to, v.to(from.scalar_type())); }},
+                      value_);
+  }
+
+ private:
+  template <class... F>
+  struct Cases : F... {
+    using F::operator()...;
+  };
+  std::variant<double, at::Tensor> value_;
+};
 
 // ATen's kernels compute in this type, and round what they store.
 at::Tensor widened(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
@@ -36,28 +82,25 @@ class FusedStep {
     if (const c10::IValue scale = named("grad_scale"); scale.isTensor()) scale_ = number_of(scale.toTensor());
     if (const c10::IValue found = named("found_inf"); found.isTensor()) skips_ = number_of(found.toTensor()).eq(1);
     weight_decay_ = number("weight_decay");
-    if (const c10::IValue lr = named("lr"); lr.isTensor())
-      lr_ = number_of(lr.toTensor()).to(at::kDouble);
-    else
-      lr_ = lr.toDouble();
+    lr_ = number("lr");
   }
 
   void adam(bool decoupled) {
     const Tensors averages = tensors("exp_avgs"), squares = tensors("exp_avg_sqs"), steps = counters();
     const bool amsgrad = flag("amsgrad");
     const Tensors largest = amsgrad ? tensors("max_exp_avg_sqs") : Tensors();
-    const double beta1 = number("beta1"), beta2 = number("beta2"), eps = number("eps");
+    const Number beta1 = number("beta1"), beta2 = number("beta2"), eps = number("eps");
     for (size_t i = 0; i < params_.size(); ++i) {
-      const at::Tensor correction1 = at::rsub(at::pow(beta1, steps[i]), 1);
-      const at::Tensor correction2 = at::rsub(at::pow(beta2, steps[i]), 1);
+      const at::Tensor correction1 = at::rsub(beta1.to_the(steps[i]), 1);
+      const at::Tensor correction2 = at::rsub(beta2.to_the(steps[i]), 1);
       const at::Tensor grad = gradient(i, !decoupled);
       at::Tensor param = widened(params_[i]);
-      if (decoupled && weight_decay_ != 0) param = decayed(param);
-      const at::Tensor average = at::lerp(widened(averages[i]), grad, 1 - beta1);
-      const at::Tensor square = widened(squares[i]).mul(beta2).add(grad.mul(1 - beta2).mul(grad));
+      if (decoupled && !weight_decay_.is(0)) param = lr_.times(weight_decay_).from_one().times(param);
+      const at::Tensor average = beta1.from_one().between(widened(averages[i]), grad);
+      const at::Tensor square = beta2.times(widened(squares[i])).add(beta2.from_one().times(grad).mul(grad));
       const at::Tensor most = amsgrad ? at::maximum(widened(largest[i]), square) : square;
-      const at::Tensor root = most.sqrt().div(correction2.sqrt()).add(eps);
-      const at::Tensor size = times(correction1.reciprocal(), lr_).neg();
+      const at::Tensor root = eps.added_to(most.sqrt().div(correction2.sqrt()));
+      const at::Tensor size = lr_.times(correction1.reciprocal()).neg();
       write(params_[i], param.add(average.mul(size).div(root)));
       write(averages[i], average);
       write(squares[i], square);
@@ -66,33 +109,34 @@ class FusedStep {
   }
 
   void sgd() {
-    const double momentum = number("momentum"), dampening = number("dampening");
+    const Number momentum = number("momentum"), dampening = number("dampening");
     const bool nesterov = flag("nesterov"), is_first = flag("is_first_step");
     for (const at::Tensor& t : params_)
       if (t.is_cpu() && at::isReducedFloatingType(t.scalar_type()))
         refuse("computes something else than its formula for half types on a CPU");
-    if (momentum == 0 && !named("momentum_buffer_list").toTensorVector().empty())
+    if (momentum.is(0) && !named("momentum_buffer_list").toTensorVector().empty())
       refuse("gets buffers for no momentum");
-    const Tensors buffers = momentum != 0 ? tensors("momentum_buffer_list") : Tensors();
+    const Tensors buffers = !momentum.is(0) ? tensors("momentum_buffer_list") : Tensors();
     for (size_t i = 0; i < params_.size(); ++i) {
       at::Tensor change = gradient(i, true);
-      if (momentum != 0) {
-        const at::Tensor buffer = is_first ? change : widened(buffers[i]).mul(momentum).add(change.mul(1 - dampening));
+      if (!momentum.is(0)) {
+        const at::Tensor buffer =
+            is_first ? change : momentum.times(widened(buffers[i])).add(dampening.from_one().times(change));
         write(buffers[i], buffer);
-        change = nesterov ? change.add(buffer.mul(momentum)) : buffer;
+        change = nesterov ? change.add(momentum.times(buffer)) : buffer;
       }
-      write(params_[i], widened(params_[i]).sub(times(change, lr_)));
+      write(params_[i], widened(params_[i]).sub(lr_.times(change)));
     }
   }
 
   void adagrad() {
     const Tensors sums = tensors("state_sums"), steps = counters();
-    const double lr_decay = number("lr_decay"), eps = number("eps");
+    const Number lr_decay = number("lr_decay"), eps = number("eps");
     for (size_t i = 0; i < params_.size(); ++i) {
-      const at::Tensor size = times(steps[i].sub(1).mul(lr_decay).add(1).reciprocal(), lr_);
+      const at::Tensor size = lr_.times(lr_decay.times(steps[i].sub(1)).add(1).reciprocal());
       const at::Tensor grad = gradient(i, true);
       const at::Tensor sum = widened(sums[i]).add(grad.mul(grad));
-      write(params_[i], widened(params_[i]).sub(grad.mul(size).div(sum.sqrt().add(eps))));
+      write(params_[i], widened(params_[i]).sub(grad.mul(size).div(eps.added_to(sum.sqrt()))));
       write(sums[i], sum);
     }
   }
@@ -103,7 +147,10 @@ class FusedStep {
     if (!i) refuse("has another signature in this version of torch");
     return argument(op_, stack_, static_cast<size_t>(*i));
   }
-  double number(const char* name) const { return named(name).toDouble(); }
+  Number number(const char* name) const {
+    const c10::IValue x = named(name);
+    return x.isTensor() ? Number(number_of(x.toTensor())) : Number(x.toDouble());
+  }
   bool flag(const char* name) const { return named(name).toBool(); }
 
   [[noreturn]] void refuse(const char* why) const { VESTA_UNSUPPORTED("{} {}", op_.handle.schema().name(), why); }
@@ -157,12 +204,7 @@ class FusedStep {
       write(grads_[i], grad);
     }
     if (flag("maximize")) grad = grad.neg();
-    return adds_decay && weight_decay_ != 0 ? grad.add(widened(params_[i]).mul(weight_decay_)) : grad;
-  }
-
-  at::Tensor decayed(const at::Tensor& param) const {
-    if (const double* lr = std::get_if<double>(&lr_)) return param.mul(1 - *lr * weight_decay_);
-    return param.mul(at::rsub(std::get<at::Tensor>(lr_).mul(weight_decay_), 1));
+    return adds_decay && !weight_decay_.is(0) ? grad.add(weight_decay_.times(widened(params_[i]))) : grad;
   }
 
   // A step whose found_inf is 1 leaves all tensors as they are.
@@ -177,8 +219,7 @@ class FusedStep {
   const Stack& stack_;
   Tensors params_, grads_;
   at::Tensor scale_, skips_;  // may be undefined
-  double weight_decay_;
-  Rate lr_;
+  Number weight_decay_, lr_;
 };
 
 void adam(Recorder& r, const Operator& op, Stack& stack) {
@@ -208,5 +249,25 @@ constexpr OperatorRow kRows[] = {
 }  // namespace
 
 std::span<const OperatorRow> optimizer_rows() { return kRows; }
+
+void run_fused_step(const std::string& name, Stack stack) {
+  Recorder* const r = Recorder::current();
+  VESTA_CHECK(r && !c10::GradMode::is_enabled(), "a fused step is traced outside of a trace, or in gradient mode");
+  const Operator* const op = find_operator(("aten::" + name).c_str(), "");
+  VESTA_CHECK(op && op->handler, "{} has no row", name);
+  const auto source = c10::make_scope_exit([&, was = r->source] { r->source = was; });
+  r->source = op->handle.schema().name();
+  std::vector<at::Tensor> written;
+  for (size_t i = 0; i < op->arg_count; ++i) {
+    const c10::Argument& argument = op->handle.schema().arguments()[i];
+    if (argument.alias_info() && argument.alias_info()->isWrite() && stack[i].isTensorList())
+      for (const at::Tensor& t : stack[i].toTensorVector()) written.push_back(t);
+  }
+  op->handler(*r, *op, stack);
+  for (const at::Tensor& t : written) {
+    r->alias_of(t);
+    (traced(t) ? t : r->fake_of(t)).unsafeGetTensorImpl()->bump_version();
+  }
+}
 
 }  // namespace vesta::trace

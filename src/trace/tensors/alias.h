@@ -20,6 +20,8 @@ struct Storage {
   uint32_t version = 0;
   int input = -1;                   // the graph input that owns this memory
   graph::Value* initial = nullptr;  // the value of the input
+  bool counts_writes = false;       // an operator wrote to it by a tensor that has the version counter of its owner
+  bool is_given = false;            // the program has made it the memory of an input (tensor.data = ...)
   // The memory of a small at::empty, which code may fill through its pointer, as torch::tensor does (backing.h).
   at::Tensor backing;
 };

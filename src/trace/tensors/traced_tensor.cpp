@@ -62,6 +62,7 @@ void TracedTensorImpl::set_type(const graph::TensorType& type, Expr offset) {
 }
 
 void TracedTensorImpl::replace(Alias alias, const graph::TensorType& type, Expr offset) {
+  if (alias_->storage->is_given) VESTA_UNSUPPORTED("a tensor whose data the program has replaced gets another size");
   *alias_ = std::move(alias);
   plain_sizes_.clear();
   plain_strides_.clear();
@@ -75,7 +76,7 @@ void TracedTensorImpl::set_backing(const at::Tensor& real) {
 }
 
 template <class Version>
-c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::copy(Version&& version, bool allow_metadata_change) const {
+c10::intrusive_ptr<TracedTensorImpl> TracedTensorImpl::copy(Version&& version, bool allow_metadata_change) const {
   auto out = c10::make_intrusive<TracedTensorImpl>(recorder_, alias_, type_, offset_);
   if (alias_->storage->backing.defined()) out->set_backing(alias_->storage->backing);
   if (!out->is_inference()) out->set_version_counter(std::forward<Version>(version));
@@ -89,9 +90,14 @@ c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::shallow_copy_and_detach(co
                                                                               bool allow_metadata_change) const {
   return copy(version, allow_metadata_change);
 }
+// A counter that is handed over is new: this is how tensor.data asks for it. The tensor itself may get other memory.
 c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                               bool allow_metadata_change) const {
-  return copy(std::move(version), allow_metadata_change);
+  auto out = copy(std::move(version), allow_metadata_change);
+  out->alias_ = std::make_shared<Alias>(*alias_);
+  out->alias_->made_storage = false;
+  out->counts_apart = true;
+  return out;
 }
 
 void TracedTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {

@@ -22,6 +22,8 @@ class TracedTensorImpl final : public c10::TensorImpl {
   void set_backing(const at::Tensor& real);
   bool detached =
       false;  // made by detach() or .data, or a view of such a tensor: it requires no grad, whatever its memory holds
+  // Made by .data, or a view of such a tensor: its version counter is not that of the tensor whose memory it shows.
+  bool counts_apart = false;
   // The identity of this tensor, and the identity of the tensor that eager would have as its `_base` (-1: it is not a
   // view). Identities below kFirstMade are inputs of the graph.
   static constexpr int64_t kFirstMade = int64_t{1} << 32;
@@ -49,7 +51,7 @@ class TracedTensorImpl final : public c10::TensorImpl {
   Expr offset_in_storage() const;
   int64_t plain(Expr e) const;  // the number, which a guard fixes
   template <class Version>
-  c10::intrusive_ptr<TensorImpl> copy(Version&& version, bool allow_metadata_change) const;
+  c10::intrusive_ptr<TracedTensorImpl> copy(Version&& version, bool allow_metadata_change) const;
 
   std::shared_ptr<Recorder> recorder_;
   std::shared_ptr<Alias> alias_;  // shallow copies share it: they are one tensor under several names

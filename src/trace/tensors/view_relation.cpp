@@ -11,6 +11,10 @@ namespace vesta::trace {
 void apply(const std::vector<ViewRelation>& relations, std::vector<c10::IValue>& outputs, bool differentiable) {
   for (const ViewRelation& r : relations) {
     const at::Tensor t = outputs[r.output].toTensor();
+    if (r.base == ViewRelation::kCountsApart) {
+      outputs[r.output] = t.variable_data();
+      continue;
+    }
     if (r.base < 0) {
       if (t.is_view() && (!t.requires_grad() || !t.grad_fn() || !differentiable)) outputs[r.output] = t.detach();
       continue;

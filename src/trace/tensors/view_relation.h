@@ -13,7 +13,8 @@ namespace vesta::trace {
 
 struct ViewRelation {
   size_t output;
-  int base;  // the output that it is a view of; -1: it is not a view
+  int base;                                // the output that it is a view of; -1: it is not a view
+  static constexpr int kCountsApart = -2;  // it is none, and has a version counter of its own
 };
 
 // Gives results that share memory the relations that eager gives them. Tensors that are not views come first in

@@ -51,6 +51,7 @@ enum class Write : uint8_t {
   Member,            // `offset` bytes into the target
   Gradient,          // target.grad = value
   RequiresGrad,      // target.requires_grad = value
+  Data,              // target.data = value
   RetainedGradient,  // target.grad = value, of a target that is no leaf and retains its gradient from now on
   Hook,              // target.register_hook(value)
   NodeHook,          // target.grad_fn.register_hook(value)

@@ -1,6 +1,7 @@
 #include "capture/python/epilogue/writes.h"
 
 #include "capture/python/functions/hashed_keys.h"
+#include "capture/python/tensors/tensor_data.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/keys.h"
 
@@ -44,6 +45,12 @@ bool WriteDescriber::describe(const UndoLog::Entry& e) {
   if (requires_grad) {
     const int v = required ? objects_.value(required.get()) : -1;
     add({Write::RequiresGrad, target, -1, v}, objects_.trace.sources.text(source, code_) + ".requires_grad");
+    return v >= 0;
+  }
+  if (e.offset == UndoLog::kData) {
+    objects_.alive.push_back(Object::take(data_of(x)));
+    const int v = objects_.alive.back() ? objects_.value(objects_.alive.back().get()) : -1;
+    add({Write::Data, target, -1, v}, objects_.trace.sources.text(source, code_) + ".data");
     return v >= 0;
   }
   if (e.offset == UndoLog::kGradient) {
@@ -138,6 +145,7 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
     case Write::ListAssign: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
     case Write::SetAssign: return assign_set(target, items.get());
     case Write::Cell: return PyCell_Set(target, value) == 0;
+    case Write::Data: return PyObject_SetAttr(target, "data"_name, value) == 0;
     case Write::RequiresGrad: return PyObject_SetAttr(target, "requires_grad"_name, value) == 0;
     case Write::RetainedGradient:
       if (!Object::take(PyObject_CallMethodNoArgs(target, "retain_grad"_name))) return false;

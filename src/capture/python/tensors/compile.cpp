@@ -99,8 +99,11 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
     const py::gil_scoped_release release;
     pipeline::Training training = pipeline::split_training(std::move(main), *traced.joint, options, facts, buckets);
     out.training = std::move(training.program);
+    out.training->unseen_writes = std::move(traced.unseen_writes);
     out.backward = std::move(training.backward);
     main = std::move(training.forward);
+  } else {
+    out.unseen_writes = std::move(traced.unseen_writes);
   }
   const bool may_have_early = options.kernels && !out.on_gpu && !out.trains;
   {
@@ -112,6 +115,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
       out.early = std::make_shared<CompiledGraph>();
       out.early->in_grad_mode = out.in_grad_mode;
       out.early->views = out.views;
+      out.early->unseen_writes = out.unseen_writes;
       out.early->pending = pipeline::start_without_kernels(std::move(copy), options, std::move(same));
     }
   }

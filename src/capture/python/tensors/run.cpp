@@ -11,6 +11,7 @@
 
 #include "runtime/differentiable.h"
 #include "runtime/executable.h"
+#include "runtime/kept_versions.h"
 #include "vesta/detail/function.h"
 #include "vesta/error.h"
 
@@ -140,10 +141,12 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     if (!compiled.is_brief) release.emplace();
     const bool records = compiled.training != nullptr;  // its graph says where the program records no gradients
     const at::AutoGradMode as_recorded(records || (compiled.in_grad_mode && c10::GradMode::is_enabled()));
-    if (records)
+    if (records) {
       runtime::run(compiled.training, in, values);
-    else
+    } else {
+      const runtime::KeptVersions versions(in, compiled.unseen_writes);
       graph.run(in, values);
+    }
   } catch (const runtime::FailedAfterWriting& e) {
     try {
       std::rethrow_exception(e.cause);

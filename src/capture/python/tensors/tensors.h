@@ -174,6 +174,7 @@ struct CompiledGraph {
   bool calls_aten = true;     // a run may warn, or run Python code
   bool is_brief = false;      // a run takes no longer than a release of the GIL
   std::vector<trace::ViewRelation> views;
+  std::vector<int> unseen_writes;  // trace::Traced::unseen_writes, of a graph that records no gradients
   CompileReport report;
   // To the parameters that weights are derived from. `watched`: the executable's times_derived() when they were made.
   mutable WeakReferences parameters;

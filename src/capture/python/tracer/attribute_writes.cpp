@@ -60,6 +60,11 @@ int ObjectModel::set_tensor_attr(PyObject* owner, PyObject* name, PyObject* valu
     t_.guards.add_class(type, name);
     return set_gradient(t_, owner, value);
   }
+  PyObject* const attribute = _PyType_Lookup(type, name);
+  if (named(name, "data") && attribute && Py_TYPE(attribute) == &PyGetSetDescr_Type) {
+    t_.guards.add_class(type, name);
+    return set_data(t_, owner, value);
+  }
   const bool flags = named(name, "requires_grad") && value && PyBool_Check(value);
   if (flags && known_callable(_PyType_Lookup(type, name)).effect == Effect::Tensors) {
     t_.guards.add_class(type, name);

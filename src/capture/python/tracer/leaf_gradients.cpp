@@ -3,6 +3,7 @@
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/inner_backward.h"
+#include "capture/python/tensors/tensor_data.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 
@@ -59,6 +60,19 @@ std::optional<bool> set_requires_grad(Trace& t, PyObject* tensor, bool required)
   t.log.requires_grad(real);
   if (require_gradient(real, required)) return true;
   return t.graph_break(trace_failure()) != nullptr;
+}
+
+int set_data(Trace& t, PyObject* tensor, PyObject* value) {
+  PyObject* real = t.objects.guard_flags(tensor);
+  if (!value || !is_tensor(value) || !is_base_tensor(value) || !is_data(real)) return t.fail(Break::TensorAttributeSet);
+  if (!t.tensors.lift(value)) return -1;
+  // PyTorch's own code replaces the data of a fake tensor.
+  if (is_traced(real)) return t.tracker.finish_status(PyObject_SetAttr(real, "data"_name, value));
+  if (t.sources.find(real) < 0) return t.fail(Break::TensorAttributeSet);
+  if (!t.tensors.lift(tensor)) return -1;
+  t.log.data(real);
+  if (give_data(real, value)) return 0;
+  return t.graph_break(trace_failure()), -1;
 }
 
 bool accumulate_gradient(Trace& t, PyObject* tensor, PyObject* gradient, bool creates_graph) {

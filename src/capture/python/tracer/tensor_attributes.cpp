@@ -1,6 +1,8 @@
 // Attributes of tensors: properties are the fake tensor's, what a program has stored on a tensor is the real one's.
 #include "capture/python/functions/functions.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/inner_backward.h"
+#include "capture/python/tensors/tensor_data.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/leaf_gradients.h"
@@ -38,6 +40,8 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
     if (!is_known && (is_traced(real) || requires_grad(real)))
       return t_.graph_break(Break::TensorHistory, PyUnicode_AsUTF8(name));
   }
+  if (named(name, "data") && kind == &PyGetSetDescr_Type && is_data(owner))
+    return t_.may_run_operator() ? t_.tracker.finish_call(data_of(owner)) : nullptr;
   // Some properties are operators: x.T, x.real.
   return t_.may_run_operator() ? t_.tracker.finish_call(PyObject_GetAttr(owner, name)) : nullptr;
 }

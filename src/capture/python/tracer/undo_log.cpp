@@ -98,6 +98,11 @@ void UndoLog::requires_grad(PyObject* leaf) {
   if (!find(leaf, kRequiresGrad)) add(leaf, Object::take(PyObject_GetAttr(leaf, "requires_grad"_name)), kRequiresGrad);
 }
 
+void UndoLog::data(PyObject* leaf) {
+  note(leaf);
+  if (!find(leaf, kData)) add(leaf, Object(), kData);
+}
+
 PyObject* UndoLog::before(PyObject* dict, PyObject* key) const {
   const Entry* e = find(dict);
   PyObject* found = PyDict_GetItemWithError(e ? e->before.get() : dict, key);
@@ -169,6 +174,7 @@ bool restore_unhashed(PyObject* t, PyObject* before) {
 
 void UndoLog::restore(const Entry& e) {
   PyObject* t = e.target.get();
+  if (e.offset == kData) return;
   if (e.offset == kGradient) return quietly(PyObject_SetAttr(t, "grad"_name, e.before.get()));
   if (e.offset == kRequiresGrad) return quietly(require_gradient(t, e.before.get() == Py_True) ? 0 : -1);
   if (e.offset < 0 && restore_unhashed(t, e.before.get())) return;

@@ -20,7 +20,7 @@ class UndoLog {
     Object target;
     // Before the first write: a copy of a dict, the items of a list or set as a tuple, the contents of a cell or slot.
     Object before;
-    int offset = -1;  // of a slot, in bytes; kGradient, kRequiresGrad
+    int offset = -1;  // of a slot, in bytes; kGradient and its like
     bool only_appended = false;
     // Whether this key of a dict was written by itself, if only with the value that it had.
     bool wrote(PyObject* key) const;
@@ -28,7 +28,7 @@ class UndoLog {
     std::vector<Object> other_keys;
   };
   enum class Writes { Append, Any };
-  static constexpr int kGradient = -2, kRequiresGrad = -3;  // the offsets of a leaf's .grad and .requires_grad
+  static constexpr int kGradient = -2, kRequiresGrad = -3, kData = -4;  // the offsets of a leaf's attributes
 
   // Called before a write. -1 with an error set if memory is short.
   // Without a key: any key may be written.
@@ -38,6 +38,7 @@ class UndoLog {
   void member(PyObject* object, int offset);
   void gradient(PyObject* leaf);
   void requires_grad(PyObject* leaf);
+  void data(PyObject* leaf);  // the trace writes to its fake tensor alone: there is nothing to restore
 
   // While it is set, each write adds its target.
   std::vector<Object>* targets = nullptr;

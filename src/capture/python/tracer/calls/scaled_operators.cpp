@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "capture/python/functions/plain_objects.h"
+#include "capture/python/tensors/fused_step.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
@@ -30,9 +31,8 @@ constexpr Form kListForms[] = {
     {"pow", "exponent", 1}, {"addcmul", "value", 3}, {"addcdiv", "value", 3}, {"lerp", "weight", 2},
 };
 constexpr std::string_view kListPrefix = "_foreach_";
-// Steps of fused optimizers, which have an overload that takes the learning rate as a tensor.
-constexpr std::string_view kStepPrefix = "_fused_";
-constexpr Form kStepForms[] = {{"adam", "lr", -1}, {"adamw", "lr", -1}, {"sgd", "lr", -1}, {"adagrad", "lr", -1}};
+// Steps of fused optimizers.
+constexpr std::string_view kSteps[] = {"_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"};
 
 template <size_t N>
 const Form* form_of(const Form (&forms)[N], std::string_view name) {
@@ -97,17 +97,25 @@ class Rewriter {
     return method((form.name.starts_with("sub") ? "sub" : "add") + in_place, {self, term.get()});
   }
 
-  // The overload that takes a tensor.
-  std::optional<PyObject*> in_overload(const Form& form) {
-    const Py_ssize_t number = number_of(form);
-    if (c_.self || number < 0 || c_.n < 1 || !is_symbolic_scalar(c_.args[number]) || !is_sequence(c_.args[0]) ||
-        PySequence_Fast_GET_SIZE(c_.args[0]) == 0)
+  // The operator takes no tensors for its numbers, but a trace does its arithmetic.
+  std::optional<PyObject*> as_step(std::string_view name) {
+    const bool any = std::any_of(c_.args, c_.args + c_.all(), is_symbolic_scalar);
+    if (!any || c_.self || c_.n < 1 || !is_sequence(c_.args[0]) || PySequence_Fast_GET_SIZE(c_.args[0]) == 0)
       return std::nullopt;
-    const Object tensor = Object::take(t_.numbers.as_tensor(c_.args[number], item(c_.args[0], 0)));
-    if (!tensor) return nullptr;
-    std::vector<PyObject*> args(c_.args, c_.args + c_.all());
-    args[static_cast<size_t>(number)] = tensor.get();
-    return t_.calls.call(c_.function, args.data(), c_.n, c_.names);
+    if (is_grad_mode_on() || torch_state().transforms > 0) return std::nullopt;
+    if (!t_.may_run_operator()) return nullptr;
+    KeptArguments given(c_);
+    for (Py_ssize_t i = 0; i < c_.all(); ++i) {
+      PyObject* const x = c_.args[i];
+      if (!is_symbolic_scalar(x)) {
+        if (!t_.tracker.operand(x) || !given.add(t_.tensors.wrap_items(x, 2))) return nullptr;
+        continue;
+      }
+      if (!given.add(number_of_step(x))) return nullptr;
+    }
+    const std::optional<bool> done = trace_fused_step(std::string(name), given.data(), c_.n, c_.names);
+    if (!done) return std::nullopt;
+    return *done ? Py_NewRef(Py_None) : t_.graph_break(trace_failure());
   }
 
   // Each tensor of the lists by itself.
@@ -144,6 +152,13 @@ class Rewriter {
   }
 
  private:
+  // Steps leave a part of their work out where a number is 0, which becomes a guard.
+  Object number_of_step(PyObject* number) {
+    Object zero = Object::take(PyFloat_FromDouble(0));
+    const int is_zero = PyObject_RichCompareBool(number, zero.get(), Py_EQ);
+    if (is_zero < 0 || t_.ended()) return {};
+    return is_zero ? zero : Object::take(t_.numbers.as_tensor(number, item(c_.args[0], 0)));
+  }
   static bool are_data(PyObject* x) {
     if (!is_sequence(x)) return is_data(x);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i)
@@ -208,10 +223,7 @@ std::optional<PyObject*> call_with_number_tensors(Trace& t, const Callable& know
     const Form* form = form_of(kListForms, own);
     return form ? Rewriter(t, c).on_lists(*form, own) : std::nullopt;
   }
-  if (name.starts_with(kStepPrefix)) {
-    const Form* form = form_of(kStepForms, name.substr(kStepPrefix.size()));
-    return form ? Rewriter(t, c).in_overload(*form) : std::nullopt;
-  }
+  if (std::ranges::find(kSteps, name) != std::end(kSteps)) return Rewriter(t, c).as_step(name);
   const Form* form = form_of(kForms, name);
   return form ? Rewriter(t, c).on_tensors(*form, name) : std::nullopt;
 }
