@@ -7,7 +7,7 @@ import time
 import torch
 from torch import nn
 
-from tests.cuda.traps import trap
+from tests.cuda.traps import alone, trap
 
 
 class Stack(nn.Module):
@@ -27,6 +27,7 @@ class Stack(nn.Module):
 
 
 @trap
+@alone
 def an_estimate_is_near_what_a_call_takes() -> None:
     import vesta
 

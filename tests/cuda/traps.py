@@ -26,6 +26,14 @@ def trap(function: Callable[[], None]) -> Callable[[], None]:
     return function
 
 
+ALONE: set[str] = set()  # of these: traps that measure time, and need the GPU for themselves
+
+
+def alone(function: Callable[[], None]) -> Callable[[], None]:
+    ALONE.add(function.__name__.replace("_", " "))
+    return function
+
+
 def needs(has: Callable[[], bool], what: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Of a trap: on a machine without this, the report says that the trap did not run."""
 
