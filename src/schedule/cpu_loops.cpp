@@ -192,8 +192,8 @@ class Chooser : LoopNest {
     return v + 1;
   }
 
-  // Two ranges in place of r, of a constant extent: its parts of `part` elements, and the elements of a part. The
-  // caller puts them where they belong.
+  // Splits r, whose extent is constant, into two ranges: over its parts of `part` elements, and over the elements of a
+  // part. Indices use the new variables; the caller replaces r in ranges_.
   std::pair<Range, Range> cut(const Range& r, int64_t part) {
     const int64_t parts = r.extent.constant() / part;
     const Range high{dag_.new_variable(parts), parts, RangeKind::Parallel};

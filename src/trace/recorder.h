@@ -105,7 +105,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
     at::Tensor tensor;
     at::Tensor fake;  // the only one: set in a trace with gradients
     std::shared_ptr<Alias> alias;
-    std::shared_ptr<Storage> memory;  // when the program began; give_memory() changes that of `alias`
+    std::shared_ptr<Storage> memory;  // its memory when the program began. give_memory() sets another one in `alias`.
     int input = -1;
     std::vector<int> same;  // further inputs that are the same tensor object
   };

@@ -184,7 +184,7 @@ def test_the_last_panel_of_a_weight_is_filled_up(columns: int) -> None:
                 m[0].weight.mul_(1.5)
     for graph in vesta.explain(compiled).explanation.graphs:
         assert graph.compiled is not None and all(s.is_kernel for s in graph.steps)
-        whole = graph.compiled.packed_bytes / 4 / (40 + columns)  # columns with those that are filled up
+        whole = graph.compiled.packed_bytes / 4 / (40 + columns)  # with the padding
         assert columns <= whole < columns + 64
 
 

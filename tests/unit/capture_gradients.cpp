@@ -188,7 +188,7 @@ TEST(CaptureGradients, ActivationMemoryBoundsWhatIsHeldForThePass) {
   const Tensor x = at::randn({128, 128});
   Tensors weights;
   for (int64_t i = 0; i < kLayers; ++i) weights.push_back(at::randn({128, 128}).div_(11).requires_grad_());
-  Tensors kept;  // a later call may not use their memory
+  Tensors kept;  // so that no later call gets their memory
   // Bytes between the passes, without the result, and the gradients.
   const auto train = [&](const auto& call) {
     call(x, weights).sum().backward();  // compiles

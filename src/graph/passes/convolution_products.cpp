@@ -130,7 +130,7 @@ class Products {
     return made = in_panels(b, rows->results[0], panel);
   }
 
-  // The weight of a convolution of 1 x 1 pixels.
+  // The weight of a 1 x 1 convolution as a matrix, a row for each output channel.
   static Node* matrix(Builder& b, const Convolution& c) {
     return b.node("aten::view", {c.w, IntList{c.w->type.sizes[0], c.w->type.sizes[1]}});
   }

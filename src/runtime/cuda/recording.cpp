@@ -47,7 +47,9 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
     const artifact::Buffer& buffer = a.buffers[b];
     if (buffer.role != Role::Input && buffer.role != Role::Prepacked) continue;
     if (buffer.role == Role::Input && copied.count(buffer.input) != 0) {
-      copied_.push_back({static_cast<size_t>(buffer.input), static_cast<int>(b)});
+      const auto input = static_cast<size_t>(buffer.input);
+      if (std::ranges::none_of(copied_, [&](const Copied& c) { return c.input == input; }))
+        copied_.push_back({input, static_cast<int>(b)});
     } else if (plan_.addresses[b] == Address::Fixed) {
       const bool is_input = buffer.role == Role::Input;
       fixed_.push_back({static_cast<int>(b), is_input ? buffer.input : -1,
@@ -85,10 +87,6 @@ bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked
 }
 
 void Recording::make_copies() {
-  // Several buffers may be views of one input.
-  const auto same = [](const Copied& a, const Copied& b) { return a.input == b.input; };
-  std::stable_sort(copied_.begin(), copied_.end(), [](const Copied& a, const Copied& b) { return a.input < b.input; });
-  copied_.erase(std::unique(copied_.begin(), copied_.end(), same), copied_.end());
   if (copied_.empty()) return;
   int64_t end = 0;
   for (Copied& c : copied_) {

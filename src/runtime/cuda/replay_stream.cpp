@@ -35,8 +35,8 @@ ReplayStream::Streams& ReplayStream::streams() {
 //
 // Two threads never use the same workspace at the same time: the kernels of one product may be put on the stream before
 // and after another thread's work. A graph that only the thread that recorded it launches uses this thread's
-// workspaces, because the thread's work on the stream comes before or after the whole graph. Graphs that all threads
-// launch have workspaces of their own: one such graph comes before or after the other.
+// workspaces: the thread puts its other work on the stream before or after the whole graph. Graphs that every thread
+// may launch share separate workspaces, because the stream runs one such graph after the other.
 class ReplayStream::Workspaces {
  public:
   enum Of : uint8_t { ThisStream, OwnGraphs, SharedGraphs };

@@ -273,8 +273,7 @@ class Chooser : LoopNest {
       const bool quick = t.parts > 1 && rows * t.parts <= options_.target.threads;
       const int64_t share = quick ? kQuickBytes / bytes : bytes < 4 ? kThreadRow : kThreadWideRow;
       const int64_t most = quick || doubles_ ? kMostThreads / 2 : kMostThreads;
-      t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2, most);
-      while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
+      take_row(t, length, nodes, share, most);
       // Many blocks: one computes while others wait for memory.
       const int64_t part = (length + t.parts - 1) / t.parts * kept();
       if (rows * t.parts > options_.target.threads && t.block > kBlock && part <= third() &&
@@ -308,6 +307,12 @@ class Chooser : LoopNest {
     const int64_t most = doubles_ || t.parts > 1 ? kMostThreads / 2 : kMostThreads;
     const bool quick = rows * t.parts <= options_.target.threads;  // what counts is how long one block takes
     const int64_t share = quick ? kQuickBytes / bytes : bytes < 4 || t.parts > 1 ? kThreadRow : kThreadWideRow;
+    take_row(t, length, nodes, share, most);
+  }
+
+  // A block of at most `most` threads takes a row, or a part of it: `share` elements a thread, which reads several at
+  // once. The row has `nodes` such accesses.
+  static void take_row(loops::Threads& t, int64_t length, int64_t nodes, int64_t share, int64_t most) {
     t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2, most);
     while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
   }

@@ -7,9 +7,9 @@
 
 namespace vesta::trace {
 
-// The arguments of the operator ("_fused_adam_") in the calling thread's trace. A number may be a 0-d tensor. The
-// operator branches on whether momentum and weight_decay are 0: a tensor for one of these must not be. Requires that
-// gradient mode is off. Throws Unsupported.
+// Records the arithmetic of the operator `name` ("_fused_adam_") in the calling thread's trace. A 0-d tensor may take
+// the place of a number. The step branches on whether momentum and weight_decay are 0: a tensor for one of them must
+// not hold 0. Requires that gradient mode is off. Throws Unsupported.
 void run_fused_step(const std::string& name, torch::jit::Stack arguments);
 
 }  // namespace vesta::trace

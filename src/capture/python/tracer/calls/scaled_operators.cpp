@@ -97,7 +97,8 @@ class Rewriter {
     return method((form.name.starts_with("sub") ? "sub" : "add") + in_place, {self, term.get()});
   }
 
-  // The operator takes no tensors for its numbers, but a trace does its arithmetic.
+  // A step of a fused optimizer whose numbers change from call to call. PyTorch's operator takes numbers only, so the
+  // trace records the step's arithmetic instead of a call, with tensors for these numbers.
   std::optional<PyObject*> as_step(std::string_view name) {
     const bool any = std::any_of(c_.args, c_.args + c_.all(), is_symbolic_scalar);
     if (!any || c_.self || c_.n < 1 || !is_sequence(c_.args[0]) || PySequence_Fast_GET_SIZE(c_.args[0]) == 0)
