@@ -1,3 +1,5 @@
+#include <array>
+#include <map>
 #include <set>
 
 #include "artifact/bytes.h"
@@ -271,8 +273,12 @@ class Compile {
       context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
         return schedule::computes_in_registers(rows, columns, inner, target_);
       };
-      context.panel_of = [&](int64_t rows, int64_t columns, int64_t inner, int64_t apart) {
-        return schedule::panel_of(rows, columns, inner, apart, target_);
+      // Layers have weights of the same few sizes.
+      context.panel_of = [this, known = std::map<std::array<int64_t, 4>, int64_t>()](
+                             int64_t rows, int64_t columns, int64_t inner, int64_t apart) mutable {
+        const auto [it, fresh] = known.try_emplace({rows, columns, inner, apart});
+        if (fresh) it->second = schedule::panel_of(rows, columns, inner, apart, target_);
+        return it->second;
       };
     }
     const StageClock all("passes");

@@ -1,6 +1,5 @@
 // Decides where values live, for how long, and which views of buffers ATen calls get.
 #include <algorithm>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "base/memory_plan.h"
@@ -71,6 +70,10 @@ int Planner::add_buffer(Buffer b, const Value* v) {
 void Planner::assign_buffers() {
   placement_.of_value.assign(graph_.value_count(), -1);
   placement_.of_node.assign(fusion_.nodes.size(), -1);
+  const size_t most = graph_.inputs.size() + fusion_.nodes.size();
+  placement_.memory.reserve(most);
+  placement_.aliased.reserve(most);
+  plan_.buffers.reserve(most);
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const Value* v = graph_.inputs[i].value;
     add_buffer({.role = BufferRole::Input, .type = v->type, .input = static_cast<int>(i)}, v);
@@ -89,9 +92,9 @@ void Planner::assign_buffers() {
   }
 
   // Values that another group, an ATen call, an output or a mutation reads.
-  std::unordered_set<const Value*> wanted;
+  std::vector<char> wanted(graph_.value_count(), 0);  // by value id
   auto want = [&](const Value* v) {
-    if (fusion_.scheduler_node_of(v) >= 0) wanted.insert(v);
+    if (fusion_.scheduler_node_of(v) >= 0) wanted[v->id] = 1;
   };
   for (const SchedulerNode& u : fusion_.nodes) {
     if (u.inlined || u.group < 0) continue;
@@ -149,7 +152,7 @@ void Planner::assign_buffers() {
       if (!v || fusion_.scheduler_node_of(v) != static_cast<int>(i)) continue;
       auto out = given.find(v);
       if (u.kind == SchedulerNodeKind::Extern) {
-        if (!wanted.count(v) && out == given.end() && !graph_.is_used(v)) continue;
+        if (!wanted[v->id] && out == given.end() && !graph_.is_used(v)) continue;
         add_buffer({.role = u.prepacked ? BufferRole::Prepacked : BufferRole::Returned, .type = v->type}, v);
         continue;
       }
@@ -157,7 +160,7 @@ void Planner::assign_buffers() {
         placement_.of_value[v->id] = graph_.mutations[m].input;
         continue;
       }
-      if (!wanted.count(v)) continue;
+      if (!wanted[v->id]) continue;
       Buffer b;
       b.type = storage_type(v);
       if (u.prepacked) {
