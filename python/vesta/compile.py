@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
+from vesta.builtin_functions import NO_PYTHON, computes_tensors, in_python
 from vesta.chosen_modules import check_patterns, choose_modules
 from vesta.compiled_function import Compiled, Pattern, Settings, capture, compile_callable, compile_class
 from vesta.compiled_method import CompiledMethods, check_methods
@@ -22,14 +23,6 @@ from vesta.machine_costs import use_costs_of_machine
 from vesta.options import BACKENDS, OPTION_NAMES, make_options, options_of_mode
 
 __all__ = ["compile"]
-
-NO_PYTHON = (
-    types.BuiltinFunctionType,
-    types.ClassMethodDescriptorType,
-    types.MethodDescriptorType,
-    types.MethodWrapperType,
-    types.WrapperDescriptorType,
-)
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -88,8 +81,9 @@ def compile(
 
     Args:
         model: What to compile. For a module, the result is another object of its class that shares its parameters,
-            hooks and attributes. For a class, it is the class itself with a compiled ``__call__``. A callable without
-            Python code is returned unchanged.
+            hooks and attributes. For a class, it is the class itself with a compiled ``__call__``. A function in C of
+            torch, such as ``torch.sin``, is compiled as well; any other callable without Python code is returned
+            unchanged.
         fullgraph: Raise :class:`vesta.errors.GraphBreak` at the first line that cannot be part of one graph.
         dynamic: True: sizes are symbolic from the start. False: each new size compiles again. None: a size becomes
             symbolic once it changes.
@@ -128,7 +122,7 @@ def compile(
 
 
 def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) -> Any:
-    """``model`` compiled, or ``model`` itself if there are no settings or it has no Python code."""
+    """``model`` compiled, or ``model`` itself if there are no settings or it is a function in C that is not torch's."""
     if methods:
         check_methods(innermost(model), methods)
     if isinstance(model, staticmethod | classmethod):
@@ -136,7 +130,7 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
     if not callable(model):
         hint = "; put @vesta.compile below @property" if isinstance(model, property) else ""
         raise UserError(f"vesta.compile takes a function, method, module or class, not {type(model).__name__}{hint}")
-    if settings is None or isinstance(model, NO_PYTHON):
+    if settings is None or (isinstance(model, NO_PYTHON) and not computes_tensors(model)):
         return model
     if settings_of(model) == settings:
         return model
@@ -148,7 +142,9 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
         return make_wrapper(original, capture(original, settings), settings, CompiledMethods(settings, is_plain))
     if isinstance(original, type):
         return compile_class(original, settings)
-    return original if isinstance(original, NO_PYTHON) else compile_callable(original, settings)
+    if isinstance(original, NO_PYTHON):
+        original = in_python(original)
+    return compile_callable(original, settings)
 
 
 def is_plain(function: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from vesta import _C
+from vesta.builtin_functions import without_python
 from vesta.errors import UserError
 from vesta.function import remember
 
@@ -139,7 +140,7 @@ class Compiled(_C.CompiledBase):
         found: Any = sys.modules.get(self.__module__)
         for part in self.__qualname__.split("."):
             found = getattr(found, part, None)
-        return self.__qualname__ if found is self else (copy.copy, (original,))
+        return self.__qualname__ if found is self else (copy.copy, (without_python(original),))
 
     def __copy__(self) -> Any:
         return self if isinstance(self.__wrapped__, types.FunctionType) else copy.copy(self.__wrapped__)

@@ -11,6 +11,7 @@ import copy
 import functools
 import gc
 import inspect
+import math
 import pickle
 import pydoc
 import typing
@@ -174,7 +175,7 @@ def test_nothing_to_compile(plain, monkeypatch):
     for arguments in ({"disable": True}, {"backend": "eager"}):
         assert vesta.compile(f, **arguments) is f
         assert vesta.compile(**arguments)(net) is net
-    for builtin in (torch.sin, len, "x".join, torch.Tensor.add, int.__add__):
+    for builtin in (len, math.sin, dict.fromkeys, [].append, "x".join, int.__add__, object.__init__):
         assert vesta.compile(builtin) is builtin
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
     assert vesta.compile(f) is f
@@ -316,6 +317,27 @@ def test_bound_methods_partials_and_objects(either, x):
         kept = method
 
     assert Holder().kept is method  # bound already
+
+
+@pytest.mark.parametrize(
+    "function", [torch.sin, torch.nn.functional.gelu, torch.Tensor.exp, torch._C._nn.softplus], ids=lambda f: f.__name__
+)
+def test_functions_of_torch_without_python_code(function, x):
+    compiled = vesta.compile(function, fullgraph=True)
+    assert compiled.__name__ == function.__name__ and compiled.__doc__ == function.__doc__
+    torch.testing.assert_close(compiled(x), function(x))
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    assert len(graph.compiled.kernels) == 1
+    assert vesta.compile(compiled, fullgraph=True) is compiled
+    assert pickle.loads(pickle.dumps(compiled)) is function
+    assert copy.copy(compiled) is copy.deepcopy(compiled) is compiled
+    with pytest.raises(TypeError, match="argument"):
+        compiled(x, no_such_argument=1)
+
+
+def test_a_method_of_a_tensor_and_its_arguments(x):
+    compiled = vesta.compile(x.add)
+    torch.testing.assert_close(compiled(x, alpha=2), x + 2 * x)
 
 
 def test_generators_and_coroutines_stay_what_they_are(either):
