@@ -48,4 +48,4 @@ def without_python(function: Any) -> Any:
     return function.__wrapped__ if getattr(function, "__code__", None) is _CODE else function
 
 
-_CODE = in_python(len).__code__  # type: ignore[attr-defined]
+_CODE = in_python(len).__code__
