@@ -39,6 +39,20 @@ output %2
   EXPECT_GT(k.threads.block, 0);
 }
 
+// Blocks of a kernel that only stores are larger: small ones end faster than others start.
+TEST(CudaPlans, BlocksThatOnlyStoreAreLarger) {
+  const auto threads = [](const char* value) {
+    return only_kernel(check(fmt::format(R"(input %0 : f32[1024, 1024]@D = argument "x"
+%1 : f32[1024, 1024]@D = {}
+output %1
+)",
+                                         value)))
+        .threads.block;
+  };
+  EXPECT_EQ(threads("aten::full([1024, 1024], 0.0, dtype=dtype.f32, device=device.cuda:0)"), 512);
+  EXPECT_EQ(threads("aten::tanh(%0)"), 256);
+}
+
 // One thread's elements in registers, of each row that is kept.
 int64_t held(const loops::Kernel& k) { return k.threads.held * k.threads.each; }
 

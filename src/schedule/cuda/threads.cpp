@@ -19,6 +19,9 @@ using loops::InstrKind;
 namespace {
 
 constexpr int64_t kBlock = 256;
+// Of a kernel that reads nothing. On an H200, blocks of kBlock threads that store 16 bytes each end faster than new ones
+// start: zeros for 131 MB take 39 us, and 29 us with blocks of twice as many threads.
+constexpr int64_t kStoringBlock = 512;
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kWideBytes = 16;           // of one access by one thread
 constexpr int64_t kMostHeldBytes = 128;      // of a row in the registers of one thread
@@ -193,6 +196,9 @@ class Chooser : LoopNest {
     } else if (!has_inner) {
       out_.threads.each = neighbours(ranges_.size() - 1, rows / (kBlock * options_.target.threads));
       while (out_.threads.each > 1 && !adds_together(out_.threads.each)) out_.threads.each /= 2;
+      const bool reads = std::any_of(accesses_.begin(), accesses_.end(), [](const Access& a) { return !a.store; });
+      if (!reads && rows > out_.threads.each * kStoringBlock * options_.target.threads)
+        out_.threads.block = kStoringBlock;
     } else if (scans_) {
       along_scan(rows, length);
     } else if (runs_along_rows()) {
