@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-__all__ = ["NO_PYTHON", "computes_tensors", "in_python", "without_python"]
+__all__ = ["NO_PYTHON", "computes_tensors", "in_python"]
 
 NO_PYTHON = (
     types.BuiltinFunctionType,
@@ -34,18 +35,14 @@ def computes_tensors(function: Any) -> bool:
 
 
 def in_python(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A Python function that does what ``function`` does, with its name and documentation."""
+    """``function``, or a Python function that calls it if a call of ``function`` has no Python frame of its own."""
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if not isinstance(inner, (*NO_PYTHON, operator.methodcaller)):
+        return function
 
-    @functools.wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     return call
-
-
-def without_python(function: Any) -> Any:
-    """The function for which :func:`in_python` made ``function``; otherwise ``function`` itself."""
-    return function.__wrapped__ if getattr(function, "__code__", None) is _CODE else function
-
-
-_CODE = in_python(len).__code__

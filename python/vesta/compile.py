@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from vesta.builtin_functions import NO_PYTHON, computes_tensors, in_python
+from vesta.builtin_functions import NO_PYTHON, computes_tensors
 from vesta.chosen_modules import check_patterns, choose_modules
 from vesta.compiled_function import Compiled, Pattern, Settings, capture, compile_callable, compile_class
 from vesta.compiled_method import CompiledMethods, check_methods
@@ -142,8 +142,6 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
         return make_wrapper(original, capture(original, settings), settings, CompiledMethods(settings, is_plain))
     if isinstance(original, type):
         return compile_class(original, settings)
-    if isinstance(original, NO_PYTHON):
-        original = in_python(original)
     return compile_callable(original, settings)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from vesta import _C
-from vesta.builtin_functions import without_python
+from vesta.builtin_functions import NO_PYTHON, in_python
 from vesta.errors import UserError
 from vesta.function import remember
 
@@ -52,7 +52,7 @@ class Settings:
 def capture(original: Callable[..., Any], settings: Settings, name: str = "") -> _C.CapturedFunction:
     """The native object that captures ``original``. ``name``: its name in reports, if not its own."""
     name = name or metadata(original).get("__qualname__") or type(original).__qualname__
-    captured = _C.capture(original, settings.options, name, settings.fullgraph, *settings.chosen)
+    captured = _C.capture(in_python(original), settings.options, name, settings.fullgraph, *settings.chosen)
     remember(captured)
     return captured
 
@@ -135,12 +135,14 @@ class Compiled(_C.CompiledBase):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         original = self.__wrapped__
+        if isinstance(original, NO_PYTHON):
+            return copy.copy, (original,)
         if not isinstance(original, types.FunctionType):
             return original.__reduce_ex__(protocol)
         found: Any = sys.modules.get(self.__module__)
         for part in self.__qualname__.split("."):
             found = getattr(found, part, None)
-        return self.__qualname__ if found is self else (copy.copy, (without_python(original),))
+        return self.__qualname__ if found is self else (copy.copy, (original,))
 
     def __copy__(self) -> Any:
         return self if isinstance(self.__wrapped__, types.FunctionType) else copy.copy(self.__wrapped__)
