@@ -511,14 +511,16 @@ TEST(CudaPlans, AdditionsAreCallsWhereAllMustBeDeterministic) {
   }
 }
 
-// Half-precision rows are added up in float32 by ATen's kernel alone. One gradient of two tables is one kernel.
+// One gradient of two tables is one kernel. Half-precision rows are added up in float32, in one row for each index of the
+// batch; where the table is small beside the pairs of indices, ATen's kernel does it.
 TEST(CudaPlans, GradientsOfEmbeddings) {
-  const auto plan_of = [](const char* dtype) {
+  constexpr int64_t kRows = 120, kWidth = 96, kPadding = 3;
+  const auto plan_of = [](const char* dtype, double tolerance) {
     const auto g = on_device("cuda:0", fmt::format(R"(input %0 : {0}[4, 30, 96]@D = argument "g"
 input %1 : i64[4, 30]@D = argument "i"
 input %2 : i64[4, 30]@D = argument "j"
 %3 : {0}[50, 96]@D = aten::embedding_dense_backward(%0, %1, 50, 3, false)
-%4 : {0}[30, 96]@D = aten::embedding_dense_backward(%0, %2, 30, -1, false)
+%4 : {0}[40, 96]@D = aten::embedding_dense_backward(%0, %2, 40, -1, false)
 output %3
 output %4
 )",
@@ -526,22 +528,41 @@ output %4
     const Options user;
     graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
     auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
-    if (kernels(plan) > 0) {
-      std::vector<Host> inputs;
-      for (const graph::Input& i : g->inputs) inputs.push_back(random_host(i.value->type, 7));
-      const auto sums = run_plan(plan, inputs);
-      EXPECT_EQ(sums.at(0).at(3 * 96), 0);  // the padding's
-      double all = 0, each = 0;
-      for (int64_t k = 0; k < 4 * 30 * 96; ++k) all += static_cast<double>(inputs[0].f32()[k]);
-      for (const double x : sums.at(1)) each += x;
-      EXPECT_NEAR(all, each, 1e-2);
+    std::vector<Host> inputs;
+    for (const graph::Input& i : g->inputs) inputs.push_back(random_host(i.value->type, 7));
+    const graph::TensorType& type = inputs[0].type;
+    const auto rows = elements(inputs[0], type.sizes, type.strides, 0, type.dtype);
+    const auto found = run_plan(plan, inputs);
+    for (size_t table = 0; table < 2; ++table) {
+      std::vector<double> expected(found.at(table).size());
+      for (int64_t r = 0; r < kRows; ++r) {
+        const int64_t index = inputs[table + 1].i64()[r];
+        for (int64_t c = 0; c < kWidth && (table == 1 || index != kPadding); ++c)
+          expected.at(static_cast<size_t>(index * kWidth + c)) += rows.at(static_cast<size_t>(r * kWidth + c));
+      }
+      for (size_t k = 0; k < expected.size(); ++k)
+        EXPECT_NEAR(found.at(table)[k], expected[k], tolerance * (1 + std::abs(expected[k]))) << dtype << " " << k;
     }
     return plan;
   };
-  const auto plan = plan_of("f32");
+  const auto plan = plan_of("f32", 1e-5);
   EXPECT_TRUE(adds(plan));
   EXPECT_LE(kernels(plan), 3) << schedule::print(plan);
-  EXPECT_EQ(kernels(plan_of("bf16")), 0);
+  EXPECT_EQ(kernels(plan), plan.steps.size());
+  const auto narrow = plan_of("bf16", 1.0 / 256);
+  EXPECT_TRUE(adds(narrow));
+  EXPECT_EQ(kernels(narrow), narrow.steps.size()) << schedule::print(narrow);
+}
+
+TEST(CudaPlans, GradientsOfSmallTablesInHalfTypesAreCalls) {
+  const auto g = on_device("cuda:0", R"(input %0 : bf16[4, 30, 96]@D = argument "g"
+input %1 : i64[4, 30]@D = argument "i"
+%2 : bf16[30, 96]@D = aten::embedding_dense_backward(%0, %1, 30, -1, false)
+output %2
+)");
+  const Options user;
+  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+  EXPECT_EQ(kernels(schedule::make_plan(*g, for_device(DeviceType::CUDA))), 0);
 }
 
 // An input that is mutated is added to where it is, after every call that may raise.
