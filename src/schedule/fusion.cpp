@@ -510,8 +510,7 @@ void Fusion::join(int a, int b) {
   ga.nodes.clear();
   ga.deps.clear();
   gb.oldest = std::min(ga.oldest, gb.oldest);
-  // As for legal(): the groups that depend on either have higher numbers than its oldest group.
-  for (int x = gb.oldest + 1; x < static_cast<int>(groups.size()); ++x) {
+  for (int x = 0; x < static_cast<int>(groups.size()); ++x) {
     FusionGroup& g = groups[x];
     if (x == b || !g.alive) continue;
     const bool on_a = has(g.deps, a), on_b = has(g.deps, b);
