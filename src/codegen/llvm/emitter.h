@@ -59,8 +59,12 @@ class Emitter {
     return nullptr;
   }
   void at(int level);
+  void loop(llvm::Value* start, llvm::Value* limit, llvm::Value* step, int before_level, int body_level,
+            bool surely_runs, Expr var, const std::function<void(llvm::Value*)>& body);
   void loop(llvm::Value* start, llvm::Value* limit, int64_t step, int before_level, int body_level, bool surely_runs,
-            Expr var, const std::function<void(llvm::Value*)>& body);
+            Expr var, const std::function<void(llvm::Value*)>& body) {
+    loop(start, limit, number(step), before_level, body_level, surely_runs, var, body);
+  }
   llvm::Value* get(Ref r, int u);
   llvm::Value* lanes(Ref r, int u);  // a vector, even if r is a scalar
   llvm::Value* emit_value(Ref r, int u);
