@@ -134,11 +134,12 @@ RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
   };
   const Expr columns = after(0, t.packs_rows ? t.row_block * Expr(packed_row_pitch(t)) : Expr(0));
   const Expr sums = after(columns, t.packs_columns ? t.slice * Expr(t.columns) : Expr(0));
-  const Expr pointers = after(sums, has_one_slice(k) ? Expr(t.rows * t.columns) : t.row_block * k.block);
+  const Expr piece = after(sums, has_one_slice(k) ? Expr(t.rows * t.columns) : t.row_block * k.block);
+  const Expr pointers = after(piece, t.rows * t.columns);
   constexpr int64_t kFloats = sizeof(void*) / sizeof(float);
   const bool has_pointers = rows_have_pointers(k, sum);
   const Expr end = after(pointers, has_pointers ? (t.row_block + Expr(t.rows)) * Expr(kFloats) : Expr(0));
-  return {0, columns, sums, pointers, end};
+  return {0, columns, sums, piece, pointers, end};
 }
 
 }  // namespace vesta::loops

@@ -14,7 +14,7 @@
 
 namespace vesta::loops {
 
-inline constexpr int64_t kRegisterPiece = 128;    // products that a register adds up one after another
+inline constexpr int64_t kRegisterPiece = 256;    // products that a register adds up one after another
 inline constexpr int64_t kMostRegisterSums = 28;  // vectors of a tile's sums; the other registers hold operands
 
 struct RegisterSum {
@@ -50,6 +50,7 @@ struct RegisterScratch {
   Expr rows;
   Expr columns;   // the packed columns of a tile and a slice: [inner][column]
   Expr sums;      // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
+  Expr piece;     // the sums of a piece of a tile: [row][column]
   Expr pointers;  // of the rows of a block, and of a tile past its end
   Expr bytes;
 };

@@ -32,7 +32,7 @@ class Copy {
       const Range& r = from_.ranges[d];
       Range& to = out_->ranges[d];
       // The sums of a few inner elements are one piece, which is worth a kernel of its own if there are very few.
-      const bool few = d + 1 == from_.ranges.size() && r.extent.constant() <= loops::kRegisterPiece / 2;
+      const bool few = d + 1 == from_.ranges.size() && r.extent.constant() <= loops::kRegisterPiece / 4;
       to.extent = few ? r.extent : size(r.extent.constant());
       to.var = out_->context->loop_symbol(r.var.node()->name, to.extent);
       vars_[r.var] = to.var;

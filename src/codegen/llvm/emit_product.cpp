@@ -51,6 +51,7 @@ void Emitter::product_item() {
   product_.rows = part(scratch.rows);
   product_.columns = part(scratch.columns);
   product_.sums = part(scratch.sums);
+  product_.piece = part(scratch.piece);
   product_.pointers = loops::rows_have_pointers(k_, *sum) ? part(scratch.pointers) : nullptr;
   const auto in_slice = [&](Value* begin, Value* end) {
     if (t.packs_rows) pack_rows(begin, end);
@@ -386,15 +387,25 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
     b_.SetInsertPoint(scopes_.back().end);
     Value* first = one_piece ? nullptr : b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
     if (!product_.one_slice) first = b_.CreateAnd(first, product_.in_first);
-    for (int64_t n = 0; n < rows * vectors; ++n) {
-      Value* const to = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(n * lanes_));
-      Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);
-      if (first) {
-        Value* const before = b_.CreateAlignedLoad(type, to, kFloat);
-        sum = b_.CreateFAdd(sum, b_.CreateSelect(first, llvm::Constant::getNullValue(type), before));
-      }
-      b_.CreateAlignedStore(sum, to, kFloat);
-    }
+    Value* const to = first ? b_.CreateSelect(first, tile_row, product_.piece) : tile_row;
+    for (int64_t n = 0; n < rows * vectors; ++n)
+      b_.CreateAlignedStore(b_.CreateLoad(type, sums[static_cast<size_t>(n)]),
+                            b_.CreateConstGEP1_64(element, to, static_cast<uint64_t>(n * lanes_)), kFloat);
+    if (!first) return;
+    // A loop, because it is less code, and LLVM's time is that of its code.
+    loop(number(0), b_.CreateSelect(first, number(0), number(rows * t.columns)), t.columns, 3, 3, false, 0,
+         [&](Value* at) {
+           b_.SetInsertPoint(scopes_.back().end);
+           Value *const sum = b_.CreateGEP(element, tile_row, at), *const next = b_.CreateGEP(element, to, at);
+           for (int64_t j = 0; j < vectors; ++j) {
+             const auto vector = [&](Value* from) {
+               return b_.CreateConstGEP1_64(element, from, static_cast<uint64_t>(j * lanes_));
+             };
+             Value* const more = b_.CreateAlignedLoad(type, vector(next), kFloat);
+             Value* const before = b_.CreateAlignedLoad(type, vector(sum), kFloat);
+             b_.CreateAlignedStore(b_.CreateFAdd(more, before), vector(sum), kFloat);
+           }
+         });
   });
 }
 

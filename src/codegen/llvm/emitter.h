@@ -208,8 +208,8 @@ class Emitter {
   // A product in registers, in the current work item.
   struct ProductItem {
     loops::RegisterSum sum;
-    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;             // in scratch
-    llvm::Value* pointers = nullptr;                                              // to the rows; in scratch, too
+    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr, *piece = nullptr;  // in scratch
+    llvm::Value* pointers = nullptr;                                                     // to the rows; in scratch, too
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
     bool one_slice = false;
     llvm::Value *in_first = nullptr, *in_last = nullptr;  // the ranges around the slices are at their first, last value
