@@ -62,7 +62,7 @@ Expr work_items(const Kernel& k) {
   for (size_t i = 0; i < k.ranges.size(); ++i) {
     const Range& r = k.ranges[i];
     if (r.kind != RangeKind::Parallel) continue;
-    const bool blocked = static_cast<int>(i) == k.vector && k.block > 0;
+    const bool blocked = static_cast<int>(i) == k.vector && !k.block.is_constant(0);
     const bool rows = k.registers.rows > 0 && static_cast<int>(i) + 1 == k.vector;
     items = items * (blocked ? ceildiv(r.extent, k.block) : rows ? ceildiv(r.extent, k.registers.row_block) : r.extent);
   }
@@ -71,7 +71,7 @@ Expr work_items(const Kernel& k) {
 
 Expr row_elements(const Kernel& k) {
   bool columns = k.vector >= 0 && k.ranges[static_cast<size_t>(k.vector)].kind == RangeKind::Parallel;
-  Expr n = columns ? Expr(k.block) : Expr(1);
+  Expr n = columns ? k.block : Expr(1);
   for (const Range& r : k.ranges) {
     if (r.kind == RangeKind::Inner) n = n * r.extent;
   }

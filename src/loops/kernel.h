@@ -4,14 +4,14 @@
 // Shape of the computation (all loops are over `ranges`):
 //
 //   for item in [begin, end):                  // the work items: all Parallel ranges, flattened, the last one fastest
-//     decode item into the Parallel variables  // if `block` > 0 the vector range is cut into blocks of that many
-//     for stage in stages:
+//     decode item into the Parallel variables  // if there is a `block`, the vector range is cut into blocks of that
+//     many for stage in stages:
 //       stage.loop ?  for (Inner ranges, in order, last fastest) run stage.body  // over the whole inner space
 //                  :  run stage.body once
 //
 // - `vector` names the one range whose variable advances by a vector of lanes. If it is an Inner range, lanes run along
-//   the row and reductions over it end in a horizontal combine. If it is a Parallel range (it must then have `block` >
-//   0 and be the last Parallel one), each work item is one block of columns and the stages' loops step through the
+//   the row and reductions over it end in a horizontal combine. If it is a Parallel range (it must then have a `block`
+//   and be the last Parallel one), each work item is one block of columns and the stages' loops step through the
 //   Inner ranges with whole vectors of columns ("column program"); values of non-loop stages are then vectors too. With
 //   no Inner ranges a kernel is purely pointwise: one non-loop stage, the vector range Parallel and blocked.
 // - An instruction's value may be used later in its own stage. Across stages only Result, RowLoad and values of
@@ -201,8 +201,7 @@ inline constexpr int64_t kProductSliceBytes = 128;
 struct RegisterTile {
   int64_t rows = 0;  // 0: no product
   int64_t columns = 0;
-  int64_t row_block = 0;
-  int64_t slice = 0;
+  Expr row_block, slice;  // constant, or over the kernel's size symbols; constant where operands are packed
   // Whether the operand of the rows, or that of the columns, is first copied in the order in which tiles read it.
   bool packs_rows = false, packs_columns = false;
 };
@@ -213,7 +212,7 @@ struct Kernel {
   std::vector<Range> ranges;          // Parallel ranges first
   int vector = -1;                    // index into ranges; -1: scalar code
   int64_t lanes = 1;                  // elements of a vector; a power of two that divides `block`
-  int64_t block = 0;                  // elements of the vector range in a work item (see above); a constant
+  Expr block = 0;                     // elements of the vector range in a work item (see above); 0: there is no block
   std::vector<KernelBuffer> buffers;  // in order of first use
   std::vector<Instr> instrs;
   std::vector<Stage> stages;

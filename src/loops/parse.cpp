@@ -29,7 +29,7 @@ class Parser : TextReader {
       k.vector = range_named(word());
       if (accept("lanes ")) k.lanes = integer(word());
     } else if (head == "block") {
-      k.block = integer(word());
+      k.block = rest_expr();
     } else if (head == "serial") {
       k.serial = true;
     } else if (head == "threads") {
@@ -56,9 +56,9 @@ class Parser : TextReader {
       expect("by");
       k.registers.columns = integer(word());
       expect("rows");
-      k.registers.row_block = integer(word());
+      k.registers.row_block = number_or_index();
       expect("slice");
-      k.registers.slice = integer(word());
+      k.registers.slice = number_or_index();
       k.registers.packs_rows = accept("packs rows");
       k.registers.packs_columns = accept("packs columns");
     } else if (head == "buffer") {

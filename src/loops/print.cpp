@@ -17,7 +17,7 @@ class Printer : TextWriter {
       const Expr var = k_.ranges.at(static_cast<size_t>(k_.vector)).var;
       out_ += fmt::format("vector {}{}\n", names_.at(var), k_.lanes > 1 ? fmt::format(" lanes {}", k_.lanes) : "");
     }
-    if (k_.block > 0) out_ += fmt::format("block {}\n", k_.block);
+    if (!k_.block.is_constant(0)) out_ += fmt::format("block {}\n", text(k_.block));
     if (k_.serial) out_ += "serial\n";
     if (k_.threads.block > 0)
       out_ +=
@@ -27,8 +27,8 @@ class Printer : TextWriter {
     if (const ProductTile& p = k_.product; p.rows > 0)
       out_ += fmt::format("product {} by {} stages {} parts {}\n", p.rows, p.columns, p.stages, p.parts);
     if (const RegisterTile& t = k_.registers; t.rows > 0)
-      out_ += fmt::format("registers {} by {} rows {} slice {}{}{}\n", t.rows, t.columns, t.row_block, t.slice,
-                          t.packs_rows ? " packs rows" : "", t.packs_columns ? " packs columns" : "");
+      out_ += fmt::format("registers {} by {} rows {} slice {}{}{}\n", t.rows, t.columns, in_line(t.row_block),
+                          in_line(t.slice), t.packs_rows ? " packs rows" : "", t.packs_columns ? " packs columns" : "");
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
       out_ +=
@@ -56,6 +56,8 @@ class Printer : TextWriter {
   }
 
  private:
+  // An expression that does not end its line.
+  std::string in_line(Expr e) const { return e.is_constant() ? text(e) : fmt::format("[{}]", text(e)); }
   void loads(const std::vector<Ref>& loads) {
     for (Ref r : loads) out_ += " " + value(r);
     out_ += "\n";

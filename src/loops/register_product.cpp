@@ -120,7 +120,7 @@ bool rows_have_pointers(const Kernel& k, const RegisterSum& sum) {
   return !k.registers.packs_rows && !coefficient_of(k.instrs[sum.row].index, row_range(k).var);
 }
 
-int64_t packed_row_pitch(const RegisterTile& t) { return t.slice + 16; }
+int64_t packed_row_pitch(const RegisterTile& t) { return t.slice.constant() + 16; }
 
 bool has_one_slice(const Kernel& k) {
   return k.ranges[k.ranges.size() - 2].kind == RangeKind::Parallel &&
@@ -129,17 +129,17 @@ bool has_one_slice(const Kernel& k) {
 
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
   const RegisterTile& t = k.registers;
-  const auto after = [](int64_t begin, int64_t floats) {
-    const int64_t bytes = floats * int64_t{sizeof(float)};
-    return begin + (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const auto after = [](Expr begin, Expr floats) {
+    return begin + ceildiv(floats * Expr(sizeof(float)), kAlignment) * Expr(kAlignment);
   };
-  const int64_t columns = after(0, t.packs_rows ? t.row_block * packed_row_pitch(t) : 0);
-  const int64_t sums = after(columns, t.packs_columns ? t.columns * t.slice : 0);
-  const int64_t pointers = after(sums, has_one_slice(k) ? t.rows * t.columns : t.row_block * k.block);
+  const Expr columns = after(0, t.packs_rows ? t.row_block * Expr(packed_row_pitch(t)) : Expr(0));
+  const Expr sums = after(columns, t.packs_columns ? t.slice * Expr(t.columns) : Expr(0));
+  const Expr piece = after(sums, has_one_slice(k) ? Expr(t.rows * t.columns) : t.row_block * k.block);
+  const Expr pointers = after(piece, t.rows * t.columns);
   constexpr int64_t kFloats = sizeof(void*) / sizeof(float);
   const bool has_pointers = rows_have_pointers(k, sum);
-  const int64_t end = after(pointers, has_pointers ? (t.row_block + t.rows) * kFloats : 0);
-  return {0, columns, sums, pointers, end};
+  const Expr end = after(pointers, has_pointers ? (t.row_block + Expr(t.rows)) * Expr(kFloats) : Expr(0));
+  return {0, columns, sums, piece, pointers, end};
 }
 
 }  // namespace vesta::loops

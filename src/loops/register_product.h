@@ -14,6 +14,7 @@
 
 namespace vesta::loops {
 
+inline constexpr int64_t kRegisterPiece = 256;    // products that a register adds up one after another
 inline constexpr int64_t kMostRegisterSums = 28;  // vectors of a tile's sums; the other registers hold operands
 
 struct RegisterSum {
@@ -46,11 +47,12 @@ bool rows_have_pointers(const Kernel& k, const RegisterSum& sum);
 // A thread's scratch: the byte at which each part begins, and its size.
 struct RegisterScratch {
   // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][inner][row].
-  int64_t rows = 0;
-  int64_t columns = 0;  // the packed columns of a tile and a slice: [inner][column]
-  int64_t sums = 0;     // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
-  int64_t pointers = 0;  // of the rows of a block, and of a tile past its end
-  int64_t bytes = 0;
+  Expr rows;
+  Expr columns;   // the packed columns of a tile and a slice: [inner][column]
+  Expr sums;      // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
+  Expr piece;     // the sums of a piece of a tile: [row][column]
+  Expr pointers;  // of the rows of a block, and of a tile past its end
+  Expr bytes;
 };
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum);
 // Floats from one packed row to the next. It is no power of two, because rows would then share a set of the cache.

@@ -74,6 +74,8 @@ Expr TextReader::index() {
   return parse_expr(*context_, inside);
 }
 
+Expr TextReader::number_or_index() { return peek() == '[' ? index() : Expr(integer(word())); }
+
 Ref TextReader::value() {
   std::string w(word());
   auto it = values_.find(w);

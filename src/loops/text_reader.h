@@ -30,6 +30,8 @@ class TextReader : TextCursor {
   int64_t integer(std::string_view w);
   int numbered(char prefix);  // "b7": 7
   Expr index();               // "[...]"
+  Expr number_or_index();     // "7" or "[...]"
+  Expr rest_expr();           // the rest of the line
   Ref value();
   Expr size();    // the rest of a size's line
   Range range();  // the rest of a range's line
@@ -40,7 +42,6 @@ class TextReader : TextCursor {
 
  private:
   std::string_view rest_of_line() const;
-  Expr rest_expr();
   Ref mask();
   void element(Instr& i);
   void operation(std::string_view head, Instr& i);

@@ -40,6 +40,8 @@ class Verifier : Rules {
   }
 
  private:
+  static bool is_positive(Expr e) { return lower_bound(e).value_or(0) > 0; }
+
   void ranges() {
     bool inner = false;
     int last_parallel = -1;
@@ -55,8 +57,9 @@ class Verifier : Rules {
     require(k_.vector < static_cast<int>(k_.ranges.size()), "the vector range {} does not exist", k_.vector);
     if (k_.vector >= 0 && k_.ranges[static_cast<size_t>(k_.vector)].kind == RangeKind::Parallel) {
       require(k_.vector == last_parallel, "a parallel vector range must be the last parallel one");
-      require(k_.block > 0, "a parallel vector range needs a block");
-      require(k_.lanes > 0 && k_.block % k_.lanes == 0, "{} lanes do not divide blocks of {}", k_.lanes, k_.block);
+      require(is_positive(k_.block), "a parallel vector range needs a block");
+      require(k_.lanes > 0 && provably_divisible(k_.block, k_.lanes), "{} lanes do not divide blocks of {}", k_.lanes,
+              to_string(k_.block));
     }
     require(k_.lanes > 0 && std::has_single_bit(static_cast<uint64_t>(k_.lanes)), "{} lanes are no power of two",
             k_.lanes);
@@ -151,12 +154,15 @@ class Verifier : Rules {
                 k_.tile.rows == 0 && k_.ahead.loads.empty(),
             "a product in registers of another schedule");
     require(register_sum(k_).has_value(), "a product without one sum of products of a row and a column");
-    require(t.rows > 0 && t.row_block > 0 && t.row_block % t.rows == 0, "blocks of {} rows in tiles of {}", t.row_block,
-            t.rows);
-    require(t.columns > 0 && t.columns % k_.lanes == 0 && k_.block % t.columns == 0,
-            "blocks of {} columns in tiles of {}", k_.block, t.columns);
+    require(t.rows > 0 && is_positive(t.row_block) && provably_divisible(t.row_block, t.rows),
+            "blocks of {} rows in tiles of {}", to_string(t.row_block), t.rows);
+    require(t.columns > 0 && t.columns % k_.lanes == 0 && provably_divisible(k_.block, t.columns),
+            "blocks of {} columns in tiles of {}", to_string(k_.block), t.columns);
     require(t.rows * (t.columns / k_.lanes) <= kMostRegisterSums, "{} by {} sums in registers", t.rows, t.columns);
-    require(t.slice > 0 && t.slice % k_.lanes == 0, "slices of {}", t.slice);
+    require(is_positive(t.slice), "slices of {}", to_string(t.slice));
+    require((!t.packs_rows && !t.packs_columns) ||
+                (t.row_block.is_constant() && t.slice.is_constant() && provably_divisible(t.slice, k_.lanes)),
+            "slices of {} that are packed", to_string(t.slice));
     const RegisterSum sum = *register_sum(k_);
     require(t.packs_rows || reads_rows_in_place(k_, sum), "rows that cannot be read where they are");
     require(t.packs_columns || reads_columns_in_place(k_, sum), "columns that cannot be read where they are");

@@ -30,6 +30,7 @@
 #include "schedule/cuda/products.h"
 #include "schedule/plan.h"
 #include "schedule/register_tiles.h"
+#include "schedule/share_kernels.h"
 #include "store/store.h"
 #include "trace/trace.h"
 #include "vesta/passes.h"
@@ -199,6 +200,7 @@ class Compile {
       };
       take(memory.peak);
       plan = schedule::make_plan(graph_, o);
+      schedule::share_kernels(plan);
       take(memory.kept);
       report_.graph_memory = graph_.bytes();
       report_.plan_memory = memory.peak;

@@ -51,7 +51,7 @@ std::string loops_of(const loops::Kernel& k) {
   const bool row = k.vector >= 0 && k.ranges[static_cast<size_t>(k.vector)].kind == loops::RangeKind::Inner;
   std::string s = row ? "row" : reduces ? "column" : r.empty() ? "pointwise" : "tiled";
   s += " (" + p + (r.empty() ? "" : " | " + r) + ")";
-  if (k.block) s += fmt::format(" block {}", k.block);
+  if (!k.block.is_constant(0)) s += " block " + to_string(k.block);
   if (!k.row_slots.empty()) s += fmt::format(" rows kept {}", k.row_slots.size());
   return s;
 }

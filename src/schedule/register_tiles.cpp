@@ -43,6 +43,10 @@ struct Form {
 constexpr Form kForms32[] = {{8, 3, 1}, {14, 2, 0.99}, {6, 4, 0.99}, {12, 2, 0.97}, {14, 1, 0.8}};
 constexpr Form kForms16[] = {{6, 2, 1}, {4, 3, 0.97}, {12, 1, 0.85}};
 
+// Panels of so many vectors are taken unless others are clearly faster: products with the same tiles share kernels.
+constexpr int64_t kUsualVectors = 2;
+constexpr double kUsualFavour = 0.96;
+
 std::span<const Form> forms(const Target& target) {
   if (!target.fma || target.vector_bytes < 32) return {};
   return target.vector_bytes == 64 ? std::span<const Form>(kForms32) : std::span<const Form>(kForms16);
@@ -135,13 +139,18 @@ bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const T
 }
 
 int64_t panel_of(int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target) {
-  std::optional<Tiling> best;
+  double best = 0;
+  int64_t panel_columns = 0;
   for (const Form& f : forms(target)) {
     const int64_t panel = f.vectors * lanes_of(target);
     const auto tiling = choose({1, rows, columns, inner, 1, apart, panel}, target);
-    if (!best || tiling->ns < best->ns) best = tiling;
+    const double favour = panel == kUsualVectors * lanes_of(target) ? kUsualFavour : 1;
+    if (const double ns = tiling->ns * favour; panel_columns == 0 || ns < best) {
+      best = ns;
+      panel_columns = panel;
+    }
   }
-  return best ? best->tile.columns : 0;
+  return panel_columns;
 }
 
 bool is_register_product(const graph::Node& node, const Target& target) {

@@ -33,13 +33,13 @@ int64_t choose_lanes(const Kernel& k, int64_t vector_bytes) {
   }
   int64_t width = wide > word + narrow + bytes ? 8 : wide + word > 0 ? 4 : narrow > 0 ? 2 : plain ? 1 : 4;
   int64_t lanes = vector_bytes / width;
-  while (width == 1 && 4 * lanes > vector_bytes && k.block % lanes != 0) lanes /= 2;
+  while (width == 1 && 4 * lanes > vector_bytes && k.block.constant() % lanes != 0) lanes /= 2;
   // A row shorter than a vector gets a shorter vector.
   if (range.extent.is_constant()) {
     while (lanes > 1 && lanes / 2 >= range.extent.constant()) lanes /= 2;
   }
   if (range.kind == RangeKind::Parallel) {
-    while (lanes > 1 && k.block % lanes != 0) lanes /= 2;
+    while (lanes > 1 && k.block.constant() % lanes != 0) lanes /= 2;
   }
   return lanes;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -69,6 +70,27 @@ def test_what_follows_is_in_the_same_kernel() -> None:
     compiled = expect_equal(f, torch.randn(6, 7, 40), torch.randn(50, 40), torch.randn(50), torch.randn(6, 7, 50))
     graph = graph_of(compiled)
     assert len(graph.kernels) == 1 and not graph.externs and graph.arena_bytes == 0
+
+
+def test_layers_of_several_sizes_share_a_kernel() -> None:
+    torch.manual_seed(0)
+    widths = [192, 320, 256, 448, 320, 384]
+    layers = [m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.ReLU())]
+    model = nn.Sequential(*layers).eval()
+    exact, x = copy.deepcopy(model).double(), torch.randn(28, widths[0])
+    with torch.no_grad():
+        compiled = vesta.compile(model, options={"only_if_faster": False, **FRESH})
+        result, eager, expected = compiled(x), model(x), exact(x.double())
+        torch.testing.assert_close(result, eager, rtol=1e-4, atol=1e-5)
+        assert (result - expected).abs().max() <= 3 * (eager - expected).abs().max() + 1e-6 * expected.abs().max()
+        assert calls_of(compiled) == []
+        assert len(graph_of(compiled).kernels) == 5
+        assert graph_of(compiled).distinct_kernels < 4
+        # In another program each is alone, and gives the same bits.
+        for layer, activation in zip(layers[::2], layers[1::2], strict=True):
+            alone = vesta.compile(nn.Sequential(layer, activation), options={"only_if_faster": False, **FRESH})
+            x = alone(x)
+    assert torch.equal(x, result)
 
 
 def test_one_program_for_any_number_of_rows() -> None:

@@ -12,8 +12,6 @@ struct Case {
   int64_t slice;              // in vectors
 };
 
-int64_t host_lanes() { return std::max<int64_t>(4, host_target().vector_bytes / 4); }
-
 struct Form {
   bool rows_along_inner, columns_along_inner;
   bool packs_rows, packs_columns;

@@ -18,6 +18,9 @@
 
 namespace vesta::codegen::testing {
 
+// Floats of a vector.
+inline int64_t host_lanes() { return std::max<int64_t>(4, host_target().vector_bytes / 4); }
+
 // As PyTorch and the arena align: vectors that are stored past the caches must lie on their own size.
 template <class T>
 struct Aligned {

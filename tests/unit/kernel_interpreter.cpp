@@ -22,21 +22,22 @@ class Interpreter : Evaluator {
   }
 
   void run(int64_t begin, int64_t end) {
+    const int64_t column_block = eval(k_.block), row_block = k_.registers.rows > 0 ? eval(k_.registers.row_block) : 0;
     bool columns =
-        k_.vector >= 0 && k_.block > 0 && k_.ranges[static_cast<size_t>(k_.vector)].kind == RangeKind::Parallel;
+        k_.vector >= 0 && column_block > 0 && k_.ranges[static_cast<size_t>(k_.vector)].kind == RangeKind::Parallel;
     for (int64_t item = begin; item < end; ++item) {
       int64_t rest = item, first = 0, last = 1, first_row = 0, last_row = 1;
       for (size_t i = k_.ranges.size(); i-- > 0;) {
         if (k_.ranges[i].kind != RangeKind::Parallel) continue;
         bool blocked = columns && static_cast<int>(i) == k_.vector;
         const bool rows = k_.registers.rows > 0 && static_cast<int>(i) + 1 == k_.vector;
-        const int64_t block = blocked ? k_.block : rows ? k_.registers.row_block : 1;
+        const int64_t block = blocked ? column_block : rows ? row_block : 1;
         int64_t count = (extents_[i] + block - 1) / block;
         int64_t at = rest % count;
         rest /= count;
         if (blocked) {
-          first = at * k_.block;
-          last = std::min(first + k_.block, extents_[i]);
+          first = at * block;
+          last = std::min(first + block, extents_[i]);
         } else if (rows) {
           first_row = at * block;
           last_row = std::min(first_row + block, extents_[i]);

@@ -16,7 +16,6 @@ using loops::RegisterTile;
 
 namespace {
 
-constexpr int64_t kPiece = 128;                          // products that a register adds up one after another
 constexpr int64_t kTilesTogether = 4, kPrefetched = 12;  // tiles that are packed at once, inner elements ahead
 constexpr int64_t kLineFloats = 16;
 const llvm::Align kFloat(4);
@@ -39,17 +38,20 @@ void Emitter::product_item() {
     at(2);
     return b_.CreateSelect(b_.CreateICmpSLT(x, y), x, y);
   };
-  product_.first_row = scalar(shape_.row_block * Expr(t.row_block));
-  product_.end_row = smaller(rows, shape_.row_block * Expr(t.row_block) + Expr(t.row_block));
-  product_.end_column = smaller(columns - shape_.block_index * Expr(k_.block), k_.block);
+  product_.first_row = scalar(shape_.row_block * t.row_block);
+  product_.end_row = smaller(rows, shape_.row_block * t.row_block + t.row_block);
+  product_.end_column = smaller(columns - shape_.block_index * k_.block, k_.block);
   Value* const all = scalar(inner);
   b_.SetInsertPoint(scopes_.back().end);
-  const auto part = [&](int64_t offset) {
-    return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), f_.getArg(2), static_cast<uint64_t>(offset));
+  const auto part = [&](Expr offset) {
+    Value* const bytes = scalar(offset);
+    b_.SetInsertPoint(scopes_.back().end);
+    return b_.CreateInBoundsGEP(b_.getInt8Ty(), f_.getArg(2), bytes);
   };
   product_.rows = part(scratch.rows);
   product_.columns = part(scratch.columns);
   product_.sums = part(scratch.sums);
+  product_.piece = part(scratch.piece);
   product_.pointers = loops::rows_have_pointers(k_, *sum) ? part(scratch.pointers) : nullptr;
   const auto in_slice = [&](Value* begin, Value* end) {
     if (t.packs_rows) pack_rows(begin, end);
@@ -84,9 +86,10 @@ void Emitter::product_item() {
   if (product_.one_slice) return in_slice(number(0), all);
   product_.in_first = product_.in_last = b_.getTrue();
   product_slices(outer_ranges(), [&] {
-    loop(number(0), all, t.slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
+    Value* const slice = scalar(t.slice);
+    loop(number(0), all, slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
       b_.SetInsertPoint(scopes_.back().end);
-      Value* const next = b_.CreateAdd(begin, number(t.slice));
+      Value* const next = b_.CreateAdd(begin, slice);
       in_slice(begin, b_.CreateSelect(b_.CreateICmpSLT(next, all), next, all));
     });
   });
@@ -110,7 +113,7 @@ void Emitter::product_slices(std::span<const loops::Range> ranges, const std::fu
 bool Emitter::slices_have_vectors() const {
   const Expr inner = k_.ranges.back().extent;
   if (!inner.is_constant()) return false;
-  const int64_t last = inner.constant() % k_.registers.slice;
+  const int64_t last = inner.constant() % k_.registers.slice.constant();
   return inner.constant() >= lanes_ && (last == 0 || last >= lanes_);
 }
 
@@ -148,7 +151,7 @@ void Emitter::pack_rows(Value* begin, Value* end) {
           for (int64_t tile = 0; tile < tiles; ++tile) {
             Value* const rows = b_.CreateAlignedLoad(
                 type, b_.CreateConstGEP1_64(element, from, static_cast<uint64_t>(tile * t.rows)), kFloat);
-            const int64_t apart = tile * t.rows * t.slice;
+            const int64_t apart = tile * t.rows * t.slice.constant();
             b_.CreateAlignedStore(rows, b_.CreateConstGEP1_64(element, first, static_cast<uint64_t>(apart)), kFloat);
           }
         });
@@ -179,7 +182,7 @@ Value* Emitter::packed_row(Value* row) {
   const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, number(n)); };
   if (!packs_rows_together()) return times(own, loops::packed_row_pitch(t));
   Value* const in_tile = rows_into_tile(row);
-  return b_.CreateAdd(times(b_.CreateSub(own, in_tile), t.slice), in_tile);
+  return b_.CreateAdd(times(b_.CreateSub(own, in_tile), t.slice.constant()), in_tile);
 }
 
 // Copies a tile of columns: its vectors beside each other.
@@ -356,12 +359,12 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   Value* const tile_row =
       b_.CreateGEP(element, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
   Value* const count = b_.CreateSub(end, begin);
-  // A sum has at most kPiece terms before it is added to the sum of the pieces before it.
-  const bool one_piece = product_.one_slice && provably_at_least(kPiece, k_.ranges.back().extent);
-  loop(number(0), count, kPiece, 3, 3, true, 0, [&](Value* piece) {
+  // A sum has at most loops::kRegisterPiece terms before it is added to the sum of the pieces before it.
+  const bool one_piece = product_.one_slice && provably_at_least(loops::kRegisterPiece, k_.ranges.back().extent);
+  loop(number(0), count, loops::kRegisterPiece, 3, 3, true, 0, [&](Value* piece) {
     b_.SetInsertPoint(scopes_.back().end);
     for (llvm::AllocaInst* sum : sums) b_.CreateStore(llvm::Constant::getNullValue(type), sum);
-    Value* const next = b_.CreateAdd(piece, number(kPiece));
+    Value* const next = b_.CreateAdd(piece, number(loops::kRegisterPiece));
     Value* const piece_end = b_.CreateSelect(b_.CreateICmpSLT(next, count), next, count);
     loop(piece, piece_end, 1, 3, 3, true, 0, [&](Value* k) {
       b_.SetInsertPoint(scopes_.back().end);
@@ -384,15 +387,25 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
     b_.SetInsertPoint(scopes_.back().end);
     Value* first = one_piece ? nullptr : b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
     if (!product_.one_slice) first = b_.CreateAnd(first, product_.in_first);
-    for (int64_t n = 0; n < rows * vectors; ++n) {
-      Value* const to = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(n * lanes_));
-      Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);
-      if (first) {
-        Value* const before = b_.CreateAlignedLoad(type, to, kFloat);
-        sum = b_.CreateFAdd(sum, b_.CreateSelect(first, llvm::Constant::getNullValue(type), before));
-      }
-      b_.CreateAlignedStore(sum, to, kFloat);
-    }
+    Value* const to = first ? b_.CreateSelect(first, tile_row, product_.piece) : tile_row;
+    for (int64_t n = 0; n < rows * vectors; ++n)
+      b_.CreateAlignedStore(b_.CreateLoad(type, sums[static_cast<size_t>(n)]),
+                            b_.CreateConstGEP1_64(element, to, static_cast<uint64_t>(n * lanes_)), kFloat);
+    if (!first) return;
+    // A loop, because it is less code, and LLVM's time is that of its code.
+    loop(number(0), b_.CreateSelect(first, number(0), number(rows * t.columns)), t.columns, 3, 3, false, 0,
+         [&](Value* at) {
+           b_.SetInsertPoint(scopes_.back().end);
+           Value *const sum = b_.CreateGEP(element, tile_row, at), *const next = b_.CreateGEP(element, to, at);
+           for (int64_t j = 0; j < vectors; ++j) {
+             const auto vector = [&](Value* from) {
+               return b_.CreateConstGEP1_64(element, from, static_cast<uint64_t>(j * lanes_));
+             };
+             Value* const more = b_.CreateAlignedLoad(type, vector(next), kFloat);
+             Value* const before = b_.CreateAlignedLoad(type, vector(sum), kFloat);
+             b_.CreateAlignedStore(b_.CreateFAdd(more, before), vector(sum), kFloat);
+           }
+         });
   });
 }
 
@@ -407,7 +420,9 @@ Value* Emitter::tile_sums(Value* row, Value* column) {
   const RegisterTile& t = k_.registers;
   Value* const own = b_.CreateSub(b_.CreateSub(row, product_.first_row), rows_into_tile(row));
   // Each tile of columns has the sums of row_block rows.
-  Value* const rows = b_.CreateMul(column, number(t.row_block));
+  Value* const block = scalar(t.row_block);
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* const rows = b_.CreateMul(column, block);
   return b_.CreateGEP(b_.getFloatTy(), product_.sums, b_.CreateAdd(rows, b_.CreateMul(own, number(t.columns))));
 }
 

@@ -42,7 +42,7 @@ size_t Emitter::scope_index(int level) const {
 
 void Emitter::at(int level) { b_.SetInsertPoint(scopes_[scope_index(level)].end); }
 
-void Emitter::loop(Value* start, Value* limit, int64_t step, int before_level, int body_level, bool surely_runs,
+void Emitter::loop(Value* start, Value* limit, Value* step, int before_level, int body_level, bool surely_runs,
                    Expr var, const std::function<void(Value*)>& body) {
   llvm::Instruction* end = scopes_.back().end;
   BasicBlock* here = end->getParent();
@@ -64,7 +64,7 @@ void Emitter::loop(Value* start, Value* limit, int64_t step, int before_level, i
   llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
   llvm::Instruction* body_end = b_.CreateBr(latch);
   b_.SetInsertPoint(latch);
-  Value* next = b_.CreateAdd(i, b_.getInt64(static_cast<uint64_t>(step)), "", true, true);
+  Value* next = b_.CreateAdd(i, step, "", true, true);
   b_.CreateCondBr(b_.CreateICmpSLT(next, limit), head, exit);
 
   scopes_.emplace_back(before_level, before_end);
@@ -244,8 +244,7 @@ int Emitter::column_unroll() const {
   int u = !loops ? (weight <= 8 ? 2 : 1) : weight <= 8 ? 8 : weight <= 16 ? 4 : weight <= 40 ? 2 : 1;
   while (u > 1 && u * accumulators > 20) u /= 2;
   if (takes_pairs()) u = std::max(u, 2);
-  int64_t pieces = k_.block / lanes_;
-  while (u > 1 && pieces % u != 0) u /= 2;
+  while (u > 1 && !provably_divisible(k_.block, int64_t{u} * lanes_)) u /= 2;
   return u;
 }
 
@@ -254,7 +253,7 @@ int Emitter::column_unroll() const {
 bool Emitter::split_span() {
   constexpr size_t kMostTurns = 3, kMostInstructions = 400;  // of all loops together
   const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
-  if (lanes_ == 1 || !extent.is_constant() || extent.constant() > k_.block || takes_pairs()) return false;
+  if (lanes_ == 1 || !extent.is_constant() || !provably_at_least(k_.block, extent) || takes_pairs()) return false;
   if (k_.tile.rows > 0) return false;
   const int64_t n = extent.constant(), whole = n / lanes_ * lanes_;
   std::map<Ref, Turn> turns;
@@ -312,14 +311,11 @@ void Emitter::column_span() {
   int u = column_unroll();
   int weight = 0;
   for (const loops::Stage& s : k_.stages) weight += shape_.weight(s);
-  Value* limit;
-  if (whole) {
-    limit = b_.getInt64(static_cast<uint64_t>(k_.block));
-  } else {
+  Value* limit = scalar(block);
+  if (!whole) {
     Value* left = scalar(range.extent - shape_.block_index * block);
     at(2);
-    Value* most = b_.getInt64(static_cast<uint64_t>(k_.block));
-    limit = b_.CreateSelect(b_.CreateICmpSLT(left, most), left, most);
+    limit = b_.CreateSelect(b_.CreateICmpSLT(left, limit), left, limit);
   }
   Value* done = b_.getInt64(0);
   bool one_masked = !whole && !full && u == 1 && single_masked_loop(weight);

@@ -59,8 +59,12 @@ class Emitter {
     return nullptr;
   }
   void at(int level);
+  void loop(llvm::Value* start, llvm::Value* limit, llvm::Value* step, int before_level, int body_level,
+            bool surely_runs, Expr var, const std::function<void(llvm::Value*)>& body);
   void loop(llvm::Value* start, llvm::Value* limit, int64_t step, int before_level, int body_level, bool surely_runs,
-            Expr var, const std::function<void(llvm::Value*)>& body);
+            Expr var, const std::function<void(llvm::Value*)>& body) {
+    loop(start, limit, number(step), before_level, body_level, surely_runs, var, body);
+  }
   llvm::Value* get(Ref r, int u);
   llvm::Value* lanes(Ref r, int u);  // a vector, even if r is a scalar
   llvm::Value* emit_value(Ref r, int u);
@@ -204,8 +208,8 @@ class Emitter {
   // A product in registers, in the current work item.
   struct ProductItem {
     loops::RegisterSum sum;
-    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;             // in scratch
-    llvm::Value* pointers = nullptr;                                              // to the rows; in scratch, too
+    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr, *piece = nullptr;  // in scratch
+    llvm::Value* pointers = nullptr;                                                     // to the rows; in scratch, too
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
     bool one_slice = false;
     llvm::Value *in_first = nullptr, *in_last = nullptr;  // the ranges around the slices are at their first, last value
