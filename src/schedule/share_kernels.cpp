@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <string_view>
 #include <unordered_map>
 
 #include "loops/register_product.h"
@@ -165,16 +166,21 @@ void share(const std::vector<Sized*>& same) {
 }  // namespace
 
 void share_kernels(Plan& plan) {
-  std::vector<Sized> kernels;  // in the plan's order
-  std::unordered_map<std::string, size_t> by_text;
+  std::vector<Sized> kernels;                           // in the plan's order
+  std::unordered_map<const Kernel*, size_t> by_kernel;  // layers that are alike have one kernel
+  std::unordered_map<std::string_view, size_t> by_text;
   for (auto* steps : {&plan.prepacked, &plan.steps}) {
     for (Step& s : *steps) {
       auto* const k = std::get_if<KernelStep>(&s);
       if (!k || !may_share(*k->kernel)) continue;
-      const auto [it, fresh] = by_text.emplace(k->text, kernels.size());
-      // Terms of a text are in the same order in kernels of the same form.
-      if (fresh) kernels.push_back({loops::parse_kernel(k->text), {}, {}});
-      kernels[it->second].steps.push_back(k);
+      const auto [at, first] = by_kernel.emplace(k->kernel.get(), 0);
+      if (first) {
+        const auto [it, fresh] = by_text.emplace(k->text, kernels.size());
+        // Terms of a text are in the same order in kernels of the same form.
+        if (fresh) kernels.push_back({loops::parse_kernel(k->text), {}, {}});
+        at->second = it->second;
+      }
+      kernels[at->second].steps.push_back(k);
     }
   }
   std::map<std::string, std::vector<Sized*>> forms;

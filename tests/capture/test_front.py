@@ -343,7 +343,7 @@ def test_functions_of_torch_without_python_code(function, x):
         functools.partial(functools.partial(torch.nn.functional.gelu), approximate="tanh"),
         operator.methodcaller("softmax", -1),
     ],
-    ids=str,
+    ids=["partial", "partial of a partial", "methodcaller"],
 )
 def test_callables_without_a_python_frame(function, x):
     compiled = vesta.compile(function)
