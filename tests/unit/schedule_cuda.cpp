@@ -511,8 +511,8 @@ TEST(CudaPlans, AdditionsAreCallsWhereAllMustBeDeterministic) {
   }
 }
 
-// One gradient of two tables is one kernel. Half-precision rows are added up in float32, in one row for each index of the
-// batch; where the table is small beside the pairs of indices, ATen's kernel does it.
+// One gradient of two tables is one kernel. Half-precision rows are added up in float32, in one row for each index of
+// the batch; where the table is small beside the pairs of indices, ATen's kernel does it.
 TEST(CudaPlans, GradientsOfEmbeddings) {
   constexpr int64_t kRows = 120, kWidth = 96, kPadding = 3;
   const auto plan_of = [](const char* dtype, double tolerance) {
