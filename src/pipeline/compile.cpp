@@ -9,6 +9,7 @@
 #include "base/compile_memory.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/no_fork.h"
 #include "base/stage_clock.h"
 #include "base/totals.h"
 #include "codegen/codegen.h"
@@ -199,6 +200,7 @@ class Compile {
                      fmt::format("the plan of {} operators", graph_.node_count()), &cancel_);
       };
       take(memory.peak);
+      const NoFork no_fork;
       plan = schedule::make_plan(graph_, o);
       schedule::share_kernels(plan);
       take(memory.kept);
@@ -246,6 +248,7 @@ class Compile {
     }
     artifact::Artifact made;
     stage("assemble", [&] {
+      const NoFork no_fork;
       made = assemble(graph_, plan, objects);
       made.facts = std::move(traced.facts);
       made.outputs_recur = !traced.inference;
@@ -287,6 +290,7 @@ class Compile {
     fault::reached("passes");
     Stopwatch watch;
     std::optional<events::Span> span;
+    std::optional<NoFork> no_fork;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
       std::string name = fmt::format("pass:{}", row.name);
       if (before) {
@@ -294,8 +298,10 @@ class Compile {
         fault::reached(name);
         watch = Stopwatch();
         span.emplace(events::Type::Stage, name);
+        no_fork.emplace();
         return;
       }
+      no_fork.reset();
       const double ms = watch.milliseconds();
       span.reset();
       if (fault::spoils(name)) spoil_graph(graph_);
