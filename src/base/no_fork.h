@@ -1,7 +1,8 @@
-// fork() while other threads compile. The child has none of these threads: what one of them was initialising, such as a
-// static object of a function, stays half initialised there, and who asks for it waits forever. So fork() waits for the
-// threads that have a NoFork, and a thread that wants one waits for fork(). They must neither fork nor stay for long.
-// fork() waits for a second at most, because they may need a lock that it holds already.
+// Keeps fork() away from code that must not be interrupted by it. The child of a fork has none of the threads that
+// compile. If one of them was initialising a static object of a function, the object stays half initialised in the
+// child, and a thread that uses it there waits forever. So fork() waits until no thread holds a NoFork, and the
+// constructor waits for fork(). A thread that holds one must not fork, and should hold it for a short time: fork()
+// waits for a second at most, because the thread may need a lock that fork() has taken.
 #pragma once
 
 namespace vesta {
