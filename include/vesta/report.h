@@ -77,6 +77,7 @@ struct StrategyReport {
 
 struct CompileReport {
   int64_t ops_traced = 0;
+  int64_t layers = 0;  // equal layers that were found, of which a few were planned; 0: each operator was planned
   int64_t ops_fused = 0;
   int64_t ops_extern = 0;
   std::vector<ExternReason> externs;

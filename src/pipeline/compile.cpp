@@ -1,4 +1,3 @@
-#include <array>
 #include <map>
 #include <set>
 
@@ -6,11 +5,9 @@
 #include "artifact/uses.h"
 #include "base/cancel.h"
 #include "base/check.h"
-#include "base/compile_memory.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/no_fork.h"
-#include "base/stage_clock.h"
 #include "base/totals.h"
 #include "codegen/codegen.h"
 #include "graph/copy.h"
@@ -26,12 +23,10 @@
 #include "pipeline/key.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/planning.h"
 #include "pipeline/strategy.h"
 #include "pipeline/tune.h"
-#include "schedule/cuda/products.h"
 #include "schedule/plan.h"
-#include "schedule/register_tiles.h"
-#include "schedule/share_kernels.h"
 #include "store/store.h"
 #include "trace/trace.h"
 #include "vesta/passes.h"
@@ -39,16 +34,6 @@
 namespace vesta::pipeline {
 
 namespace {
-
-// Verifies between stages where a wrong pass would otherwise show up far away: debug builds, tests, dumps.
-bool verify_boundaries() {
-#ifdef NDEBUG
-  static const bool on = std::getenv("VESTA_VERIFY") != nullptr;
-  return on;
-#else
-  return true;
-#endif
-}
 
 // Fills in what explain() shows of the plan.
 void describe(const schedule::Plan& plan, artifact::About& about) {
@@ -105,11 +90,7 @@ codegen::CompileOptions codegen_options(const Options& options, const CancelToke
   return o;
 }
 
-// Wrong passes and kernels, for tests (base/fault.h).
-void spoil_graph(graph::Graph& graph) {
-  graph::Value* const v = graph.outputs.at(0).value;
-  graph.outputs[0].value = graph::Builder(graph)("aten::neg", {v});
-}
+// A wrong kernel, for tests (base/fault.h).
 std::string spoiled_kernel(std::string text) {
   const size_t at = text.find(" add ");
   return at == std::string::npos ? text : text.replace(at, 5, " sub ");
@@ -174,41 +155,11 @@ class Compile {
         measures_(measures),
         cancel_(cancel),
         dump_(dump),
-        report_(report) {}
+        report_(report),
+        planning_(graph, labels, options, target, cancel, dump, report) {}
 
   // Whether another compile of the same graph would give the same result: time did not run out.
   bool finished() const { return finished_; }
-
-  schedule::Plan plan(const Traced& traced) {
-    run_passes(traced.inference);
-    schedule::Plan plan;
-    stage("plan", [&] {
-      schedule::Options o;
-      o.target = target_;
-      if (!options_.kernels) {
-        o.why_no_kernels = "the option kernels is off";
-      } else if (!codegen::available(target_)) {
-        o.why_no_kernels = "no code is generated for this device";
-      }
-      o.rounds = options_.numerics == "eager";
-      o.deterministic = traced.deterministic;
-      o.recorded = options_.cuda_graphs && target_.device == DeviceType::CUDA && traced.inference;
-      o.keep_dags = dump_.active();
-      const schedule::PlanMemory memory = schedule::plan_memory(graph_);
-      const auto take = [&](int64_t bytes) {
-        memory_.take(bytes, compile_budget(options_.compile_memory),
-                     fmt::format("the plan of {} operators", graph_.node_count()), &cancel_);
-      };
-      take(memory.peak);
-      const NoFork no_fork;
-      plan = schedule::make_plan(graph_, o);
-      schedule::share_kernels(plan);
-      take(memory.kept);
-      report_.graph_memory = graph_.bytes();
-      report_.plan_memory = memory.peak;
-    });
-    return plan;
-  }
 
   artifact::Artifact run(Traced& traced) {
     std::optional<StrategyChoice> choice;
@@ -219,7 +170,7 @@ class Compile {
       calls = graph::copy(graph_);
     }
     const bool plans = !choice || choice->whole_may_pay();
-    schedule::Plan plan = plans ? this->plan(traced) : schedule::Plan();
+    schedule::Plan plan = plans ? planning_.plan(traced) : schedule::Plan();
     if (choice) report_.strategy = choice->choose(plans ? &plan : nullptr);
     if (choice && report_.strategy->chosen == "eager") throw NotWorthIt(to_string(*report_.strategy));
     if (choice && report_.strategy->chosen == "calls") {
@@ -259,60 +210,10 @@ class Compile {
 
   template <class F>
   void stage(const char* name, F&& body) {
-    cancel_.check();
-    const StageClock clock(name);
-    fault::reached(name);
-    body();
-    report_.stages.push_back({name, clock.milliseconds()});
+    run_stage(name, cancel_, report_, std::forward<F>(body));
   }
 
  private:
-  void run_passes(bool inference) {
-    graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
-    if (target_.device == DeviceType::CUDA) {
-      context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
-        return schedule::computes_product(rows, columns, inner, target_);
-      };
-    } else if (codegen::available(target_) && options_.numerics != "eager") {
-      // On a CPU, kernels that round as eager does compute no product.
-      context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
-        return schedule::computes_in_registers(rows, columns, inner, target_);
-      };
-      // Layers have weights of the same few sizes.
-      context.panel_of = [this, known = std::map<std::array<int64_t, 4>, int64_t>()](
-                             int64_t rows, int64_t columns, int64_t inner, int64_t apart) mutable {
-        const auto [it, fresh] = known.try_emplace({rows, columns, inner, apart});
-        if (fresh) it->second = schedule::panel_of(rows, columns, inner, apart, target_);
-        return it->second;
-      };
-    }
-    const StageClock all("passes");
-    fault::reached("passes");
-    Stopwatch watch;
-    std::optional<events::Span> span;
-    std::optional<NoFork> no_fork;
-    graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
-      std::string name = fmt::format("pass:{}", row.name);
-      if (before) {
-        cancel_.check();
-        fault::reached(name);
-        watch = Stopwatch();
-        span.emplace(events::Type::Stage, name);
-        no_fork.emplace();
-        return;
-      }
-      no_fork.reset();
-      const double ms = watch.milliseconds();
-      span.reset();
-      if (fault::spoils(name)) spoil_graph(graph_);
-      report_.stages.push_back({std::move(name), ms});
-      if (dump_.active())
-        dump_.write_numbered(fmt::format("graph_{}.txt", row.name), labels_.restore(graph::print(graph_)));
-    });
-    if (log::enabled(log::Topic::Graph))
-      log::write(log::Topic::Graph, "graph after passes\n" + labels_.restore(graph::print(graph_)));
-  }
-
   graph::Graph& graph_;
   const Labels& labels_;
   const Options& options_;
@@ -322,7 +223,7 @@ class Compile {
   bool finished_ = true;
   Dump& dump_;
   CompileReport& report_;
-  CompileMemory memory_{CompileMemory::Part::Plans};
+  Planning planning_;
 };
 
 // The artifact that the store has for `key`, whose name is `name`; nullopt: none.
@@ -383,7 +284,7 @@ Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& opt
   Dump dump(options);
   if (dump.active()) dump.write_numbered("graph_traced.txt", graph::print(*graph));
   if (log::enabled(log::Topic::Graph)) log::write(log::Topic::Graph, "traced graph\n" + graph::print(*graph));
-  if (verify_boundaries()) graph::verify(*graph);
+  if (verifies_stages()) graph::verify(*graph);
 
   const Labels labels = Labels::take(*graph);
   const bool measures = options.autotune_seconds > 0 && !given && target.device == DeviceType::CUDA;
@@ -403,7 +304,7 @@ Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& opt
   }
   if (!artifact) {
     artifact = with_labels(labels, [&] { return work.run(traced); });
-    if (verify_boundaries()) artifact::verify(*artifact);
+    if (verifies_stages()) artifact::verify(*artifact);
     artifact->about.key = key->fields;
     if (store && work.finished()) work.stage("encode", [&] { store->put(key->entry, artifact::encode(*artifact)); });
   }
@@ -446,8 +347,7 @@ Inspection inspect(std::unique_ptr<graph::Graph> graph, const Options& options, 
   Dump dump(options);
   const Labels labels = Labels::take(*graph);
   return with_labels(labels, [&] {
-    Compile work(*graph, labels, options, target, /*measures=*/false, never, dump, report);
-    const schedule::Plan plan = work.plan(traced);
+    const schedule::Plan plan = Planning(*graph, labels, options, target, never, dump, report).plan_every_layer(traced);
     return inspection_of(*graph, plan, labels);
   });
 }
@@ -464,7 +364,7 @@ void prepare() noexcept {
 }  // namespace vesta::pipeline
 
 std::vector<std::string> vesta::passes() {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {std::string(pipeline::kLayersPass)};
   for (const graph::PassRow& row : graph::pass_table()) names.emplace_back(row.name);
   return names;
 }

@@ -104,6 +104,20 @@ std::string Labels::restore(std::string_view text) const {
   return out.append(text.substr(from));
 }
 
+// The line for which a node's source stands; nullptr: it stands for none.
+const std::string* Labels::line(std::string_view text) const {
+  size_t number = 0;
+  if (!text.starts_with(kLine)) return nullptr;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data() + kLine.size(), last, number);
+  return error == std::errc() && end + 1 == last && number < lines_.size() ? &lines_[number] : nullptr;
+}
+
+bool Labels::same_line(std::string_view a, std::string_view b) const {
+  const std::string *x = line(a), *y = line(b);
+  return x && y ? *x == *y : a == b;
+}
+
 void Labels::restore_texts(artifact::Artifact& a) const {
   const auto restore_line = [&](artifact::Step& s) {
     if (auto* e = std::get_if<artifact::Extern>(&s)) e->source = restore(e->source);

@@ -17,10 +17,13 @@ class Labels {
   // The text with every "<input 3>" and "<line 17>" replaced by its label.
   std::string restore(std::string_view text) const;
   const std::vector<std::string>& lines() const { return lines_; }
+  bool same_line(std::string_view a,
+                 std::string_view b) const;  // whether both stand for equal lines, or both are empty
   // Restores the labels in every text of an artifact that users see, and binds its devices.
   void restore(artifact::Artifact& artifact) const;
 
  private:
+  const std::string* line(std::string_view text) const;
   void restore_texts(artifact::Artifact& artifact) const;
   void take_index(Device& device);
   void bind(Device& device) const;

@@ -1,8 +1,7 @@
-// Decides where values live, for how long, and which views of buffers ATen calls get.
+// Decides in which buffers values lie, and which views of buffers ATen calls get.
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/memory_plan.h"
 #include "schedule/planner.h"
 
 namespace vesta::schedule {
@@ -61,7 +60,6 @@ int Planner::add_buffer(Buffer b, const Value* v) {
     for (Expr& s : memory.strides) s = s * 2;
   }
   placement_.memory.push_back(std::move(memory));
-  placement_.aliased.emplace_back();
   plan_.buffers.push_back(std::move(b));
   if (v) placement_.of_value[v->id] = id;
   return id;
@@ -72,7 +70,6 @@ void Planner::assign_buffers() {
   placement_.of_node.assign(fusion_.nodes.size(), -1);
   const size_t most = graph_.inputs.size() + fusion_.nodes.size();
   placement_.memory.reserve(most);
-  placement_.aliased.reserve(most);
   plan_.buffers.reserve(most);
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const Value* v = graph_.inputs[i].value;
@@ -173,16 +170,6 @@ void Planner::assign_buffers() {
       add_buffer(std::move(b), v);
     }
   }
-  for (const SchedulerNode& u : fusion_.nodes) {
-    if (u.kind != SchedulerNodeKind::Extern || u.group < 0 || !u.node->op->schema.is_view()) continue;
-    for (const Value* v : u.node->results) {
-      if (!v || placement_.of_value[v->id] < 0) continue;
-      u.node->for_each_input([&](Value* x) {
-        int b = placement_.of_value[fusion_.base_of(x)->id];
-        if (b >= 0) placement_.aliased[placement_.of_value[v->id]].push_back(b);
-      });
-    }
-  }
 }
 
 BufferView Planner::window(const Value* v) {
@@ -221,33 +208,6 @@ BufferView Planner::window(const Value* v) {
     w.strides.push_back(*c);
   }
   return w;
-}
-
-void Planner::add_lifetimes() {
-  auto touch = [&](int b, int step, auto& self) -> void {
-    Buffer& buffer = plan_.buffers[b];
-    if (buffer.first_step < 0) buffer.first_step = step;
-    buffer.last_step = std::max(buffer.last_step, step);
-    for (int a : placement_.aliased[b]) self(a, step, self);
-  };
-  auto use = [&](int b, int step) { touch(b, step, touch); };
-  for (size_t s = 0; s < plan_.steps.size(); ++s)
-    for_each_buffer(plan_.steps[s], [&](int b) { use(b, static_cast<int>(s)); });
-  int end = static_cast<int>(plan_.steps.size()) - 1;
-  for (const BufferView& o : plan_.outputs)
-    if (o.buffer >= 0) use(o.buffer, std::max(0, end));
-}
-
-void Planner::lay_out() {
-  std::vector<BufferLifetime> lives;
-  for (const Buffer& buffer : plan_.buffers) {
-    const bool ours =
-        buffer.role == BufferRole::Arena || buffer.role == BufferRole::Output || buffer.role == BufferRole::Returned;
-    const int64_t bytes =
-        ours && buffer.first_step >= 0 ? hint_numel(buffer.type.sizes) * element_size(buffer.type.dtype) : 0;
-    lives.push_back({bytes, buffer.first_step, buffer.last_step, buffer.role == BufferRole::Arena});
-  }
-  plan_.arena = lay_out_arena(lives);
 }
 
 }  // namespace vesta::schedule

@@ -8,10 +8,9 @@ namespace vesta::schedule {
 
 // Where the values of a graph lie.
 struct Placement {
-  std::vector<int> of_value;              // by value id; -1: in no buffer
-  std::vector<int> of_node;               // Partial, Copy and Check scheduler nodes: a buffer of their own; -1: none
-  std::vector<loops::MemoryRef> memory;   // by buffer
-  std::vector<std::vector<int>> aliased;  // by buffer: buffers that share memory with a returned view
+  std::vector<int> of_value;             // by value id; -1: in no buffer
+  std::vector<int> of_node;              // Partial, Copy and Check scheduler nodes: a buffer of their own; -1: none
+  std::vector<loops::MemoryRef> memory;  // by buffer
 };
 
 // Equal `facts` and `sizes` give equal kernels, apart from buffers and nodes, which the key numbers in the order in

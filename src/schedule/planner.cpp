@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "schedule/kernel_schedule.h"
+#include "schedule/lifetimes.h"
 
 namespace vesta::schedule {
 
@@ -231,7 +232,6 @@ void Planner::build_kernels() {
     again = false;
     plan_.buffers.clear();
     placement_.memory.clear();
-    placement_.aliased.clear();
     assign_buffers();
     kernels_.clear();
     kernels_.resize(fusion_.groups.size());
@@ -414,8 +414,7 @@ Plan Planner::run() {
   }
   add_outputs();
   plan_.device = device();
-  add_lifetimes();
-  lay_out();
+  lay_out(plan_);
   return std::move(plan_);
 }
 

@@ -37,8 +37,6 @@ class Planner final : public loops::BufferLookup {
   graph::TensorType storage_type(const graph::Value* v) const;
   BufferView window(const graph::Value* v);
   BufferView whole(int buffer) const;
-  void add_lifetimes();
-  void lay_out();
 
   // Steps (planner.cpp)
   void build_kernels();

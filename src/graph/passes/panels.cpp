@@ -5,9 +5,13 @@
 
 namespace vesta::graph {
 
-int64_t panel_budget(const Graph& graph, const PassContext& context) {
+int64_t most_packed(const PassContext& context) {
   constexpr int64_t kMost = int64_t{512} << 20;  // bytes
-  return (context.options.packed_weights < 0 ? kMost : packed_budget(context)) - prepacked_bytes(graph);
+  return std::min(packed_budget(context), context.options.packed_weights < 0 ? kMost : INT64_MAX);
+}
+
+int64_t panel_budget(const Graph& graph, const PassContext& context) {
+  return most_packed(context) - prepacked_bytes(graph);
 }
 
 int64_t panel_bytes(const TensorType& weight, int64_t panel) {

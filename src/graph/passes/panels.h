@@ -6,8 +6,10 @@
 
 namespace vesta::graph {
 
-// How many bytes of weights may still be laid out once for kernels of ours. Options::packed_weights bounds the copies;
-// without it, they take at most 512 MiB.
+// How many bytes of weights may be laid out once for kernels of ours. Options::packed_weights bounds the copies;
+// without it, they take at most 512 MiB on a CPU, and there are none on a GPU.
+int64_t most_packed(const PassContext& context);
+// How many of these are left.
 int64_t panel_budget(const Graph& graph, const PassContext& context);
 
 // The bytes of a weight in panels of so many rows. The last one is filled up with zeros.

@@ -1,0 +1,39 @@
+// Layers of a model: parts of a graph that follow each other and compute the same with other inputs. A graph with a few
+// of them is planned instead of the whole, and the steps of one layer are repeated (schedule/repeat_layers.h).
+#pragma once
+
+#include <memory>
+
+#include "graph/graph.h"
+
+namespace vesta::graph {
+
+// Which inputs, outputs or mutations of a graph the graph with fewer layers has.
+struct Kept {
+  std::vector<int> whole;  // by index in the graph with fewer layers: its index in the whole graph
+  // Those that layers have: indices in the whole graph, in the order of the layers. The other graph has all but the
+  // last Layers::dropped() of a chain.
+  std::vector<std::vector<int>> chains;
+  // By index in the whole graph, of `count`: the one in the other graph that has the same type.
+  std::vector<int> templates(size_t count, int dropped) const;
+};
+
+struct Layers {
+  int count = 0;               // in the whole graph
+  int kept = 0;                // in `few`
+  std::unique_ptr<Graph> few;  // shares the whole graph's expressions
+  Kept inputs, outputs, mutations;
+  int dropped() const { return count - kept; }
+};
+
+// Whether two nodes were asked for at the same line of the program, by their `source`.
+using SameSource = std::function<bool(const std::string&, const std::string&)>;
+
+// Finds the layers of a traced graph. None: fewer than eight layers, or layers that other parts of the program read, so
+// that leaving some out would change more than the number of layers.
+std::optional<Layers> find_layers(const Graph& graph, const SameSource& same_source);
+
+// Gives the whole graph what passes found out about the other: guards, and types of inputs and outputs.
+void take_facts(Graph& whole, const Layers& layers);
+
+}  // namespace vesta::graph

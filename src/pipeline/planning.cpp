@@ -1,0 +1,176 @@
+#include "pipeline/planning.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/no_fork.h"
+#include "codegen/codegen.h"
+#include "graph/layers.h"
+#include "graph/passes/panels.h"
+#include "graph/passes/pass.h"
+#include "graph/text.h"
+#include "schedule/cuda/products.h"
+#include "schedule/register_tiles.h"
+#include "schedule/repeat_layers.h"
+#include "schedule/share_kernels.h"
+
+namespace vesta::pipeline {
+
+namespace {
+
+// A wrong pass, for tests (base/fault.h).
+void spoil_graph(graph::Graph& graph) {
+  graph::Value* const v = graph.outputs.at(0).value;
+  graph.outputs[0].value = graph::Builder(graph)("aten::neg", {v});
+}
+
+bool skips(const Options& options, std::string_view pass) {
+  return std::ranges::find(options.skip_passes, pass) != options.skip_passes.end();
+}
+
+}  // namespace
+
+bool verifies_stages() {
+#ifdef NDEBUG
+  static const bool on = std::getenv("VESTA_VERIFY") != nullptr;
+  return on;
+#else
+  return true;
+#endif
+}
+
+schedule::Plan Planning::plan(const Traced& traced) {
+  if (std::optional<schedule::Plan> made = plan_layers_once(traced)) return std::move(*made);
+  return plan_every_layer(traced);
+}
+
+schedule::Plan Planning::plan_every_layer(const Traced& traced) { return plan(graph_, traced); }
+
+std::optional<schedule::Plan> Planning::plan_layers_once(const Traced& traced) {
+  // A limit of rewrites counts those of all layers.
+  if (skips(options_, kLayersPass) || options_.rewrite_limit >= 0) return {};
+  std::optional<graph::Layers> layers;
+  const Stopwatch watch;
+  {
+    const NoFork no_fork;
+    layers =
+        graph::find_layers(graph_, [&](const std::string& a, const std::string& b) { return labels_.same_line(a, b); });
+  }
+  const size_t before = report_.stages.size();
+  report_.stages.push_back({fmt::format("pass:{}", kLayersPass), watch.milliseconds()});
+  if (!layers) return {};
+  if (dump_.active())
+    dump_.write_numbered(fmt::format("graph_{}.txt", kLayersPass), labels_.restore(graph::print(*layers->few)));
+  const schedule::Plan few = plan(*layers->few, traced);
+  std::optional<schedule::Plan> all;
+  {
+    const NoFork no_fork;
+    const Stopwatch repeating;
+    all = schedule::repeat_layers(few, graph_, *layers);
+    if (all && packs_too_much(*all)) all.reset();
+    report_.stages.back().ms += repeating.milliseconds();
+  }
+  if (!all) {  // the time so far is that of a pass without a result
+    report_.stages.resize(before);
+    report_.stages.push_back({fmt::format("pass:{}", kLayersPass), watch.milliseconds()});
+    return {};
+  }
+  graph::take_facts(graph_, *layers);
+  report_.layers = layers->count;
+  return all;
+}
+
+// Whether layers that were not planned would have packed less, because the others use up the bytes that may be packed.
+bool Planning::packs_too_much(const schedule::Plan& plan) const {
+  int64_t bytes = 0;
+  std::vector<char> used(plan.buffers.size(), 0);
+  for (const schedule::Step& s : plan.steps)
+    schedule::for_each_buffer(s, [&](int b) { used[static_cast<size_t>(b)] = 1; });
+  for (size_t b = 0; b < used.size(); ++b)
+    if (used[b] && plan.buffers[b].role == schedule::BufferRole::Prepacked)
+      bytes += hint(graph::numel(plan.buffers[b].type)) * element_size(plan.buffers[b].type.dtype);
+  return bytes > 0 && bytes > graph::most_packed({.options = options_, .device = target_.device});
+}
+
+schedule::Plan Planning::plan(graph::Graph& graph, const Traced& traced) {
+  run_passes(graph, traced.inference);
+  schedule::Plan plan;
+  run_stage("plan", cancel_, report_, [&] {
+    schedule::Options o;
+    o.target = target_;
+    if (!options_.kernels) {
+      o.why_no_kernels = "the option kernels is off";
+    } else if (!codegen::available(target_)) {
+      o.why_no_kernels = "no code is generated for this device";
+    }
+    o.rounds = options_.numerics == "eager";
+    o.deterministic = traced.deterministic;
+    o.recorded = options_.cuda_graphs && target_.device == DeviceType::CUDA && traced.inference;
+    o.keep_dags = dump_.active();
+    const schedule::PlanMemory memory = schedule::plan_memory(graph);
+    const auto take = [&](int64_t bytes) {
+      memory_.take(bytes, compile_budget(options_.compile_memory),
+                   fmt::format("the plan of {} operators", graph.node_count()), &cancel_);
+    };
+    take(memory.peak);
+    const NoFork no_fork;
+    plan = schedule::make_plan(graph, o);
+    schedule::share_kernels(plan);
+    take(memory.kept);
+    report_.graph_memory = graph_.bytes();
+    report_.plan_memory = memory.peak;
+  });
+  return plan;
+}
+
+void Planning::run_passes(graph::Graph& graph, bool inference) {
+  graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
+  if (target_.device == DeviceType::CUDA) {
+    context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
+      return schedule::computes_product(rows, columns, inner, target_);
+    };
+  } else if (codegen::available(target_) && options_.numerics != "eager") {
+    // On a CPU, kernels that round as eager does compute no product.
+    context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
+      return schedule::computes_in_registers(rows, columns, inner, target_);
+    };
+    // Layers have weights of the same few sizes.
+    context.panel_of = [this, known = std::map<std::array<int64_t, 4>, int64_t>()](
+                           int64_t rows, int64_t columns, int64_t inner, int64_t apart) mutable {
+      const auto [it, fresh] = known.try_emplace({rows, columns, inner, apart});
+      if (fresh) it->second = schedule::panel_of(rows, columns, inner, apart, target_);
+      return it->second;
+    };
+  }
+  const StageClock all("passes");
+  fault::reached("passes");
+  Stopwatch watch;
+  std::optional<events::Span> span;
+  std::optional<NoFork> no_fork;
+  graph::run_passes(graph, context, verifies_stages(), [&](const graph::PassRow& row, bool before) {
+    std::string name = fmt::format("pass:{}", row.name);
+    if (before) {
+      cancel_.check();
+      fault::reached(name);
+      watch = Stopwatch();
+      span.emplace(events::Type::Stage, name);
+      no_fork.emplace();
+      return;
+    }
+    no_fork.reset();
+    const double ms = watch.milliseconds();
+    span.reset();
+    if (fault::spoils(name)) spoil_graph(graph);
+    report_.stages.push_back({std::move(name), ms});
+    if (dump_.active())
+      dump_.write_numbered(fmt::format("graph_{}.txt", row.name), labels_.restore(graph::print(graph)));
+  });
+  if (log::enabled(log::Topic::Graph))
+    log::write(log::Topic::Graph, "graph after passes\n" + labels_.restore(graph::print(graph)));
+}
+
+}  // namespace vesta::pipeline
