@@ -154,6 +154,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("ops_extern", &CompileReport::ops_extern)
       .def_readonly("externs", &CompileReport::externs)
       .def_readonly("kernels", &CompileReport::kernels)
+      .def_readonly("layers", &CompileReport::layers)
       .def_readonly("distinct_kernels", &CompileReport::distinct_kernels)
       .def_readonly("cached_kernels", &CompileReport::cached_kernels)
       .def_readonly("cached", &CompileReport::cached)

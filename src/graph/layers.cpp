@@ -17,7 +17,7 @@ constexpr int kKept = 6;
 // Nodes outside of the layers may read what the first, or the last, so many layers read or compute.
 constexpr int kEdge = 2;
 // Fewer nodes than this are planned in less time than layers are found.
-constexpr int kLeastDropped = 64;
+constexpr int kLeastDropped = 32;
 
 // A run of nodes that consists of `count` layers of `period` nodes.
 struct Region {
@@ -82,23 +82,26 @@ class Finder {
     std::vector<size_t> forms;
     forms.reserve(nodes_.size());
     for (const Node* node : nodes_) forms.push_back(form_of(*node));
-    // Most distances between nodes of a form and the next of the same form are one layer.
-    std::unordered_map<size_t, int> last;
-    std::unordered_map<int, int> distances;
-    for (int i = 0; i < n; ++i) {
-      const auto [it, fresh] = last.emplace(forms[i], i);
-      if (!fresh) ++distances[i - std::exchange(it->second, i)];
+    std::unordered_map<size_t, std::vector<int>> places;
+    for (int i = 0; i < n; ++i) places[forms[i]].push_back(i);
+    // Most nodes stand one layer before the next of the same form: where layers of several kinds take turns, before the
+    // one that comes so many later.
+    constexpr size_t kMostKinds = 8, kTried = 4;
+    for (size_t kinds = 1; kinds <= kMostKinds && region_.count == 0; ++kinds) {
+      std::unordered_map<int, int> distances;
+      for (const auto& [form, at] : places)
+        for (size_t k = kinds; k < at.size(); ++k) ++distances[at[k] - at[k - kinds]];
+      std::vector<std::pair<int, int>> periods;  // how often, distance
+      for (const auto& [distance, count] : distances) periods.emplace_back(count, distance);
+      std::ranges::sort(periods, [](auto a, auto b) { return a.first != b.first ? a.first > b.first : a < b; });
+      if (periods.size() > kTried) periods.resize(kTried);
+      for (const auto& [count, period] : periods) {
+        const Region found = longest_run(period, forms);
+        const bool saves = found.count >= kKept + kEdge && found.period * (found.count - kKept) >= kLeastDropped;
+        if (saves && found.period * found.count > region_.period * region_.count) region_ = found;
+      }
     }
-    std::vector<std::pair<int, int>> periods;  // how often, distance
-    for (const auto& [distance, count] : distances) periods.emplace_back(count, distance);
-    std::ranges::sort(periods, [](auto a, auto b) { return a.first != b.first ? a.first > b.first : a < b; });
-    constexpr size_t kTried = 4;
-    if (periods.size() > kTried) periods.resize(kTried);
-    for (const auto& [count, period] : periods) {
-      const Region found = longest_run(period, forms);
-      if (found.period * found.count > region_.period * region_.count) region_ = found;
-    }
-    return region_.count >= kKept + kEdge && region_.period * dropped() >= kLeastDropped;
+    return region_.count > 0;
   }
 
   // The longest run of nodes of which each corresponds to the one a period later.

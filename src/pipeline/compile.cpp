@@ -298,7 +298,10 @@ Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& opt
   report.key = key;
   std::optional<artifact::Artifact> artifact;
   if (store) {
-    work.stage("find", [&] { artifact = find(*store, key->entry, key->fields); });
+    work.stage("find", [&] {
+      const NoFork no_fork;
+      artifact = find(*store, key->entry, key->fields);
+    });
     report.cached = artifact.has_value();
     totals::of(report.cached ? totals::Count::ArtifactsFound : totals::Count::ArtifactsMissed).add();
   }
@@ -306,9 +309,14 @@ Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& opt
     artifact = with_labels(labels, [&] { return work.run(traced); });
     if (verifies_stages()) artifact::verify(*artifact);
     artifact->about.key = key->fields;
-    if (store && work.finished()) work.stage("encode", [&] { store->put(key->entry, artifact::encode(*artifact)); });
+    if (store && work.finished())
+      work.stage("encode", [&] {
+        const NoFork no_fork;
+        store->put(key->entry, artifact::encode(*artifact));
+      });
   }
   work.stage("load", [&] {
+    const NoFork no_fork;
     artifact->about.key.clear();
     labels.restore(*artifact);
     if (events::is_on()) record_kernels(*artifact);

@@ -41,6 +41,9 @@ std::string variant_text(const CompileReport& r, size_t index) {
     }
   }
   out += "\n";
+  if (r.layers > 0)
+    out += fmt::format("    {} layers are alike: a few of them were planned, and their steps repeated for the others\n",
+                       r.layers);
   if (r.plan_memory > 0)
     out += fmt::format("    memory of the compile: graph {}, plan {}, LLVM {} for the largest kernel\n",
                        bytes(r.graph_memory), bytes(r.plan_memory), bytes(r.kernel_memory));

@@ -27,6 +27,7 @@ class RunFinder {
     } else if (std::ranges::any_of(few_.prepacked, [&](const Step& s) { return is_of_a_layer(s); })) {
       return {};
     }
+    knows_constants_ = true;
     const auto found = find(std::span(few_.steps).first(few_.steps.size() - copies_));
     if (!found) return {};
     out.steps = *found;
@@ -41,13 +42,17 @@ class RunFinder {
   using Steps = std::span<const Step>;
   const Buffer& buffer(int b) const { return few_.buffers[static_cast<size_t>(b)]; }
 
+  // Whether prepacked steps made it of what a layer has of its own.
+  bool is_own_constant(int b) const {
+    return knows_constants_ && buffer(b).role == BufferRole::Prepacked && next_[b] >= 0 && next_[b] != b;
+  }
+
   // Whether it reads what a layer has of its own: an input, or what prepacked steps made of one.
   bool is_of_a_layer(const Step& s) const {
     bool is = false;
     for_each_buffer(s, [&](int b) {
       const bool own_input = buffer(b).role == BufferRole::Input && inputs_[buffer(b).input].chain >= 0;
-      const bool own_constant = buffer(b).role == BufferRole::Prepacked && next_[b] >= 0 && next_[b] != b;
-      is = is || own_input || own_constant;
+      is = is || own_input || is_own_constant(b);
     });
     return is;
   }
@@ -61,6 +66,7 @@ class RunFinder {
     if (a.role != b.role || a.type != b.type) return false;
     if (a.role == BufferRole::Input) return follows(inputs_[a.input], inputs_[b.input]);
     if (a.role == BufferRole::Output) return follows(outputs_[a.output], outputs_[b.output]);
+    if (a.role == BufferRole::Prepacked && knows_constants_) return x == y || next_[x] == y;
     return true;
   }
 
@@ -153,6 +159,7 @@ class RunFinder {
   const Plan& few_;
   const std::vector<ChainPlace> inputs_, outputs_;
   std::vector<int> next_, before_;  // by buffer: what stands for it in the next layer, and in the one before
+  bool knows_constants_ = false;    // the pairs of prepacked buffers are known
   const size_t copies_;
 };
 

@@ -85,6 +85,45 @@ def test_layers_that_differ_have_kernels_of_their_own() -> None:
     compiled_as_eager(Stack([Layer(dtype=t) for t in types]).eval(), x)
 
 
+def outputs_of_layers(model: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x: torch.Tensor) -> list[torch.Tensor]:
+        states = [x + 1]
+        for layer in model.layers:
+            states.append(layer(states[-1], model.turn))
+        return states[1:]
+
+    return run
+
+
+@pytest.mark.kernels
+def test_layers_are_planned_once() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 9, 32)
+    model = Stack([Layer() for _ in range(12)]).eval()
+    assert compiled_as_eager(model, x).layers in (11, 12)
+    assert compiled_as_eager(model, x, dynamic=True).layers in (11, 12)
+    assert compiled_as_eager(outputs_of_layers(model), x).layers in (11, 12)
+    assert compiled_as_eager(Stack([Layer() for _ in range(7)]).eval(), x).layers == 0
+    assert compiled_as_eager(Stack([Layer(2.0 + n) for n in range(12)]).eval(), x).layers == 0
+
+
+@pytest.mark.kernels
+def test_the_plan_of_layers_is_that_of_all(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 9, 32)
+    model = Stack([Layer() for _ in range(12)]).eval()
+    plans = []
+    for skipped in ([], ["layers"]):
+        folder = tmp_path / "_".join(["dump", *skipped])
+        options = {"cache": False, "skip_passes": skipped, "dump_dir": str(folder)}
+        with torch.no_grad():
+            vesta.compile(model, options=options)(x)
+        (plan,) = folder.rglob("*plan.txt")
+        plans.append(plan.read_text())
+        assert bool(list(folder.rglob("*graph_layers.txt"))) == (not skipped)
+    assert plans[0] == plans[1]
+
+
 def test_one_layer_many_times() -> None:
     torch.manual_seed(0)
     layer = Layer()
