@@ -136,6 +136,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("entry_us", &MachineCosts::entry_us)
       .def_readwrite("step_us", &MachineCosts::step_us)
       .def_readwrite("kernel_factor", &MachineCosts::kernel_factor)
+      .def_readwrite("product_factor", &MachineCosts::product_factor)
       .def_readwrite("bytes_per_us", &MachineCosts::bytes_per_us)
       .def_readwrite("linear_flops_us", &MachineCosts::linear_flops_us)
       .def_readwrite("packed_linear_flops_us", &MachineCosts::packed_linear_flops_us)

@@ -139,6 +139,7 @@ class MachineCosts:
     entry_us: float
     step_us: float
     kernel_factor: float
+    product_factor: float
     bytes_per_us: float
     linear_flops_us: float
     packed_linear_flops_us: float

@@ -147,7 +147,7 @@ def estimate_of(
         sum(not s.is_kernel for s in steps),
         sum(s.bytes for s in steps),
         sum(s.flops for s in steps),
-        sum(time_of(s, speed, bytes_per_us) for s in steps),
+        speed.entry_us + sum(time_of(s, speed, bytes_per_us) for s in steps),
         compile_ms,
         cold,
     )
@@ -156,10 +156,8 @@ def estimate_of(
 def time_of(s: _C.StepInfo, speed: Speed, bytes_per_us: float) -> float:
     """Microseconds of a step: a kernel's as the planner estimates them, a call's by what it reads, writes and computes.
     On a CPU a product waits for its operands at its beginning, so the two times add up; a GPU does both at once."""
-    if s.is_kernel and s.flops and not speed.overlaps:
-        return speed.step_us + s.flops / speed.product("mkldnn::_linear_pointwise", "f32")[1]
     if s.is_kernel:
-        return speed.step_us + s.estimated_us * speed.kernels
+        return speed.step_us + s.estimated_us * (speed.product_kernels if s.flops else speed.kernels)
     moving = s.bytes / bytes_per_us
     if not s.flops:
         return speed.step_us + speed.call_us + moving

@@ -58,6 +58,7 @@ def measure_gpu(device: torch.device) -> Speed:
             products,
             call_us,
             1.0,  # the planner's estimates are those of this GPU
+            1.0,
             step_us=0.0,
             cache_bytes=cache,
             workspace=workspace,
@@ -69,7 +70,7 @@ def families(dtype: torch.dtype) -> Iterator[tuple[str, Product, Product]]:
     """A small and a large product of each family."""
     yield "attention", attention(dtype, ATTENTION[0]), attention(dtype, ATTENTION[1])
     yield "aten::linear", linear(dtype, *LINEAR[0]), linear(dtype, *LINEAR[1])
-    yield "mkldnn::_convolution_pointwise", convolution(dtype, *CONVOLUTION[0]), convolution(dtype, *CONVOLUTION[1])
+    yield "aten::convolution", convolution(dtype, *CONVOLUTION[0]), convolution(dtype, *CONVOLUTION[1])
 
 
 def linear(dtype: torch.dtype, rows: int, columns: int) -> Product:

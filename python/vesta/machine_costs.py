@@ -78,11 +78,9 @@ def measure_costs() -> _C.MachineCosts:
     try:
         with torch.no_grad():
             costs, speed = _C.MachineCosts(), measure_speed()
-            costs.kernel_factor, costs.bytes_per_us = speed.kernels, speed.cache
+            costs.kernel_factor, costs.product_factor = speed.kernels, speed.product_kernels
+            costs.bytes_per_us, costs.entry_us = speed.cache, max(0.2, speed.entry_us)
             set_rates(costs, microseconds)
-            x, small = torch.ones(8), torch.nn.Identity()
-            empty = compile(small, options={**plain, "kernels": False})
-            costs.entry_us = max(0.2, microseconds(lambda: empty(x)))
             model, x = Block().eval(), torch.randn(1, 16, 64)
             graph = predicted(model, x, costs)
             report = graph.compiled

@@ -19,11 +19,14 @@ __all__ = ["Speed", "family_of", "measure_speed", "speed_of_machine"]
 
 RUNS = 15
 LARGE, SMALL = 64 << 20, 128 << 10  # bytes of the tensors that are copied: beyond all caches, and in the caches
+OTHERS = 4 << 20  # bytes that other calls move between two calls of one kind
 DTYPES = (("f32", torch.float32), ("bf16", torch.bfloat16))
 # The sizes of the products from which a family's two numbers are found.
 LINEAR = ((1, 8), (128, 1024))  # rows, columns
-CONVOLUTION = ((8, 4), (64, 28))  # channels, side of the image
-ATTENTION = (1, 128)  # queries
+CONVOLUTION = ((64, 7), (64, 28))  # channels, side of the image; the small one is depthwise
+ATTENTION = (16, 128)  # queries
+# The sizes of the products by which the planner's estimates of kernels are corrected.
+PRODUCT_KERNELS = ((16, 64, 64), (32, 512, 512), (128, 256, 1024))  # rows, inner, columns
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,11 @@ class Speed:
 
     ``memory`` and ``cache``: bytes per microsecond, read and written, of large and small copies. ``products``: by
     family and dtype, such as "mkldnn::_linear_pointwise f32", the microseconds that a call begins with and its
-    floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen. ``kernels``:
-    by what the planner's estimates of kernels are to be multiplied. ``step_us``: what a run needs for a step beside the
-    step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take once. ``overlaps``: a
-    product reads its operands while it computes.
+    floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen. ``kernels``
+    and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those without and with
+    matrix products. ``entry_us``: of a call of a compiled module that computes nothing. ``step_us``: what a run needs
+    for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take
+    once. ``overlaps``: a product reads its operands while it computes.
     """
 
     memory: float
@@ -43,6 +47,8 @@ class Speed:
     products: dict[str, tuple[float, float]]
     call_us: float
     kernels: float
+    product_kernels: float
+    entry_us: float = 0.0
     step_us: float = 0.2
     cache_bytes: int = 0
     workspace: int = 0
@@ -50,14 +56,15 @@ class Speed:
 
     def product(self, op: str, dtype: str) -> tuple[float, float]:
         """The numbers of ``products`` for an operator."""
-        known = (f"{family_of(op)} {dtype}", f"aten::linear {dtype}", f"{family_of(op)} f32", "aten::linear f32")
+        family = family_of(op)
+        known = (f"{family} {dtype}", f"aten::linear {dtype}", f"{family} f32", "aten::linear f32")
         return next(self.products[key] for key in known if key in self.products)
 
 
 def family_of(op: str) -> str:
     """The operator that is measured in the place of ``op``."""
     if "conv" in op:
-        return "mkldnn::_convolution_pointwise"
+        return "mkldnn::_convolution_pointwise" if op.startswith("mkldnn::") else "aten::convolution"
     if "scaled_dot_product" in op:
         return "attention"
     return "mkldnn::_linear_pointwise" if op.startswith("mkldnn::") else "aten::linear"
@@ -97,12 +104,24 @@ def measure_speed() -> Speed:
         for name, dtype in DTYPES:
             for family, small, large in families(dtype):
                 (few, call), (many, large_call) = small, large
-                start, whole = microseconds(call), microseconds(large_call)
+                start, whole = microseconds_among_others(call), microseconds(large_call)
                 products[f"{family} {name}"] = start, (many - few) / max(whole - start, 1e-3)
         x, y = torch.ones(8), torch.empty(8)
-        call_us = microseconds(lambda: torch.index_select(x, 0, ZERO, out=y[:1]))
+        call_us = microseconds_among_others(lambda: torch.index_select(x, 0, ZERO, out=y[:1]))
         last_cache = _C.host_target()["caches"][-1]
-        return Speed(copies[LARGE], copies[SMALL], products, call_us, kernel_factor(), cache_bytes=last_cache)
+    with torch.no_grad():  # the weights of an inference tensor are not laid out once: nothing tells of writes to it
+        entry_us = microseconds_of_entry()
+        kernels, product_kernels = kernel_factors(entry_us)
+    return Speed(
+        copies[LARGE],
+        copies[SMALL],
+        products,
+        call_us,
+        kernels,
+        product_kernels,
+        entry_us,
+        cache_bytes=last_cache,
+    )
 
 
 ZERO = torch.zeros(1, dtype=torch.int64)
@@ -118,7 +137,10 @@ def families(dtype: torch.dtype) -> Iterator[tuple[str, Product, Product]]:
     if torch.backends.mkldnn.is_available():
         yield "mkldnn::_linear_pointwise", linear(dtype, True, *few_sizes), linear(dtype, True, *many_sizes)
         few_sizes, many_sizes = CONVOLUTION
-        yield "mkldnn::_convolution_pointwise", convolution(dtype, *few_sizes), convolution(dtype, *many_sizes)
+        small = convolution(dtype, *few_sizes, groups=few_sizes[0])
+        yield "mkldnn::_convolution_pointwise", small, convolution(dtype, *many_sizes)
+    few_sizes, many_sizes = CONVOLUTION
+    yield "aten::convolution", plain_convolution(dtype, *few_sizes), plain_convolution(dtype, *many_sizes)
 
 
 def linear(dtype: torch.dtype, with_mkldnn: bool, rows: int, columns: int) -> Product:
@@ -129,13 +151,19 @@ def linear(dtype: torch.dtype, with_mkldnn: bool, rows: int, columns: int) -> Pr
     return flops, lambda: torch.ops.mkldnn._linear_pointwise(x, w, None, "none", [], "")
 
 
-def convolution(dtype: torch.dtype, channels: int, side: int) -> Product:
-    x, w = torch.ones(1, channels, side, side, dtype=dtype), torch.ones(channels, channels, 3, 3, dtype=dtype)
+def convolution(dtype: torch.dtype, channels: int, side: int, groups: int = 1) -> Product:
+    x, w = torch.ones(1, channels, side, side, dtype=dtype), torch.ones(channels, channels // groups, 3, 3, dtype=dtype)
     x, w = (t.to(memory_format=torch.channels_last) for t in (x, w))
-    w = torch.ops.mkldnn._reorder_convolution_weight(w, [1, 1], [1, 1], [1, 1], 1, list(x.shape))
+    w = torch.ops.mkldnn._reorder_convolution_weight(w, [1, 1], [1, 1], [1, 1], groups, list(x.shape))
     call = torch.ops.mkldnn._convolution_pointwise
-    flops = 2 * 9 * channels**2 * side**2
-    return flops, lambda: call(x, w, None, [1, 1], [1, 1], [1, 1], 1, "none", [], "")
+    flops = 2 * 9 * channels**2 // groups * side**2
+    return flops, lambda: call(x, w, None, [1, 1], [1, 1], [1, 1], groups, "none", [], "")
+
+
+def plain_convolution(dtype: torch.dtype, channels: int, side: int) -> Product:
+    """With the weights in the program's order."""
+    x, w = torch.ones(1, channels, side, side, dtype=dtype), torch.ones(channels, channels, 3, 3, dtype=dtype)
+    return 2 * 9 * channels**2 * side**2, lambda: torch.conv2d(x, w, padding=1)
 
 
 def attention(dtype: torch.dtype, queries: int) -> Product:
@@ -148,11 +176,39 @@ def gated_softmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.softmax(torch.sigmoid(x) * y, -1)
 
 
-def kernel_factor() -> float:
-    """The time of a kernel as measured, by its time as the planner estimates it."""
-    compiled = compile(gated_softmax, options={"cache": False})
+def normed(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x + y, x.shape[-1:])
+
+
+def padded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.pad(torch.relu(x) * y, [1, 1, 1, 1])
+
+
+def microseconds_of_entry() -> float:
+    """Of a call of a compiled module that computes nothing."""
+    empty, x = compile(torch.nn.Identity(), options={"cache": False, "kernels": False}), torch.ones(8)
+    return microseconds(lambda: empty(x))
+
+
+def kernel_factors(entry_us: float) -> tuple[float, float]:
+    """The time of kernels as measured, by their time as the planner estimates it: of those without products, and of
+    those with. The geometric mean of a few of each."""
     x = torch.ones(64, 512)
-    took = microseconds(lambda: compiled(x, x))
+    rows = [factor(f, entry_us, x, x) for f in (gated_softmax, normed, padded)]
+    products = []
+    for count, inner, columns in PRODUCT_KERNELS:
+        layer = torch.nn.Linear(inner, columns)
+        products.append(factor(layer, entry_us, torch.ones(count, inner)))
+    return geometric_mean(rows), geometric_mean(products)
+
+
+def geometric_mean(of: list[float]) -> float:
+    return math.exp(sum(map(math.log, of)) / len(of))
+
+
+def factor(function: Callable[..., object], entry_us: float, *args: torch.Tensor) -> float:
+    compiled = compile(function, options={"cache": False})
+    took = max(0.1, microseconds(lambda: compiled(*args)) - entry_us)
     reports = [v for v in explain(compiled).explanation.variants if v.kernels]
     estimated = sum(k.estimated_us for v in reports for k in v.kernels)
     return took / estimated if estimated else 1.0
@@ -170,4 +226,17 @@ def microseconds(call: Callable[[], object]) -> float:
         for _ in range(repeats):
             call()
         times.append((time.perf_counter() - start) / repeats)
+    return min(times) * 1e6
+
+
+def microseconds_among_others(call: Callable[[], object]) -> float:
+    """The same of a call between others, which leave nothing of it in the caches next to the cores."""
+    others = torch.ones(OTHERS, dtype=torch.uint8), torch.empty(OTHERS, dtype=torch.uint8)
+    call()
+    times = []
+    for _ in range(RUNS):
+        others[1].copy_(others[0])
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
     return min(times) * 1e6

@@ -71,7 +71,7 @@ std::optional<schedule::Plan> Planning::plan_layers_once(const Traced& traced) {
     const NoFork no_fork;
     const Stopwatch repeating;
     all = schedule::repeat_layers(few, graph_, *layers);
-    if (all && packs_too_much(*all)) all.reset();
+    if (all && packs_too_much(few, *all)) all.reset();
     report_.stages.back().ms += repeating.milliseconds();
   }
   if (!all) {  // the time so far is that of a pass without a result
@@ -85,15 +85,19 @@ std::optional<schedule::Plan> Planning::plan_layers_once(const Traced& traced) {
 }
 
 // Whether layers that were not planned would have packed less, because the others use up the bytes that may be packed.
-bool Planning::packs_too_much(const schedule::Plan& plan) const {
-  int64_t bytes = 0;
-  std::vector<char> used(plan.buffers.size(), 0);
-  for (const schedule::Step& s : plan.steps)
-    schedule::for_each_buffer(s, [&](int b) { used[static_cast<size_t>(b)] = 1; });
-  for (size_t b = 0; b < used.size(); ++b)
-    if (used[b] && plan.buffers[b].role == schedule::BufferRole::Prepacked)
-      bytes += hint(graph::numel(plan.buffers[b].type)) * element_size(plan.buffers[b].type.dtype);
-  return bytes > 0 && bytes > graph::most_packed({.options = options_, .device = target_.device});
+bool Planning::packs_too_much(const schedule::Plan& few, const schedule::Plan& all) const {
+  const auto packed = [](const schedule::Plan& plan) {
+    int64_t bytes = 0;
+    std::vector<char> used(plan.buffers.size(), 0);
+    for (const schedule::Step& s : plan.steps)
+      schedule::for_each_buffer(s, [&](int b) { used[static_cast<size_t>(b)] = 1; });
+    for (size_t b = 0; b < used.size(); ++b)
+      if (used[b] && plan.buffers[b].role == schedule::BufferRole::Prepacked)
+        bytes += hint(graph::numel(plan.buffers[b].type)) * element_size(plan.buffers[b].type.dtype);
+    return bytes;
+  };
+  const int64_t most = graph::most_packed({.options = options_, .device = target_.device});
+  return packed(few) <= most && packed(all) > most;
 }
 
 schedule::Plan Planning::plan(graph::Graph& graph, const Traced& traced) {

@@ -52,7 +52,7 @@ class Planning {
   std::optional<schedule::Plan> plan_layers_once(const Traced& traced);
   schedule::Plan plan(graph::Graph& graph, const Traced& traced);
   void run_passes(graph::Graph& graph, bool inference);
-  bool packs_too_much(const schedule::Plan& plan) const;
+  bool packs_too_much(const schedule::Plan& few, const schedule::Plan& all) const;
 
   graph::Graph& graph_;
   const Labels& labels_;

@@ -177,10 +177,7 @@ void StrategyChoice::predict(const schedule::Plan& whole) {
   std::set<std::string_view> texts;
   for (const schedule::Step& s : whole.steps) {
     if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
-      // A kernel with a product takes as long as the library's call of it.
-      r.whole_us += costs_.step_us + (k->flops > 0 && whole.device.type == DeviceType::CPU
-                                          ? static_cast<double>(k->flops) / costs_.packed_linear_flops_us
-                                          : k->estimated_us * costs_.kernel_factor);
+      r.whole_us += costs_.step_us + k->estimated_us * (k->flops > 0 ? costs_.product_factor : costs_.kernel_factor);
       texts.insert(k->text);
     } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
       r.whole_us += time_of(call_of(*e, whole), costs_);

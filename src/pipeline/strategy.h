@@ -17,13 +17,14 @@ namespace vesta::pipeline {
 // Of this machine, in microseconds unless the name says something else. The built-in values are those of a server CPU;
 // python/vesta/machine_speed.py measures better ones.
 struct MachineCosts {
-  double python_us = 1.5;      // what eager takes for an operator beside the call of it
-  double frame_us = 1.5;       // and for a Python function
-  double saved_us = 3.0;       // both for each operator of a model, before anything is known of the graph
-  double call_us = 1.2;        // of a small call into ATen
-  double entry_us = 1.0;       // of a call of a graph: guards, results
-  double step_us = 0.2;        // of a kernel, beside what it computes
-  double kernel_factor = 1.0;  // by what the planner's estimates are to be multiplied
+  double python_us = 1.5;  // what eager takes for an operator beside the call of it
+  double frame_us = 1.5;   // and for a Python function
+  double saved_us = 3.0;   // both for each operator of a model, before anything is known of the graph
+  double call_us = 1.2;    // of a small call into ATen
+  double entry_us = 1.0;   // of a call of a graph: guards, results
+  double step_us = 0.2;    // of a kernel, beside what it computes
+  // By what the planner's estimates are to be multiplied, of kernels without and with matrix products.
+  double kernel_factor = 1.0, product_factor = 1.0;
   double bytes_per_us = 20'000;
   // Floating-point operations per microsecond: of products and convolutions as the program calls them, and as a plan
   // calls them with weights in the library's own order.

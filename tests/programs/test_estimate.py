@@ -19,7 +19,7 @@ from vesta import _C, estimating, machine_speed
 from vesta.errors import UserError
 from vesta.machine_speed import Speed
 
-SPEED = Speed(1e4, 1e5, {"aten::linear f32": (2.0, 1e5), "mkldnn::_linear_pointwise f32": (5.0, 2e5)}, 1.5, 0.5)
+SPEED = Speed(1e4, 1e5, {"aten::linear f32": (2.0, 1e5), "mkldnn::_linear_pointwise f32": (5.0, 2e5)}, 1.5, 0.5, 0.8)
 
 
 class Block(nn.Module):
@@ -231,3 +231,35 @@ def test_wrong_arguments() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(UserError, match="finds no GPU here"):
             vesta.estimate(Model(), torch.ones(2, 64), device="cuda:1")
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.kernels
+def test_times_are_near_those_measured() -> None:
+    """Of all models of the zoo. 30 % is what is wanted of each. What is missed most are small models of calls whose
+    work is not counted (recurrent layers, fused encoder layers) or that wait for caches."""
+    speed = machine_speed.measure_speed()
+    ratios = []
+    for name, entry in ZOO.items():
+        model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(estimating, "speed_of_machine", lambda: speed)
+            e = vesta.estimate(model, inputs)
+        if e.eager or e.cold:
+            continue
+        compiled = vesta.compile(model, options={"cache": False, "only_if_faster": False})
+        times = []
+        with torch.no_grad():
+            for _ in range(3):
+                compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
+            end = time.perf_counter() + 0.5
+            while time.perf_counter() < end or len(times) < 10:
+                begin = time.perf_counter()
+                compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
+                times.append(time.perf_counter() - begin)
+        ratios.append((e.call_us / (1e6 * min(times)), name))
+        print(f"{name}: {e.call_us:.0f} us estimated, {1e6 * min(times):.0f} measured: {ratios[-1][0]:.2f}", flush=True)
+    near = [r for r in ratios if 0.7 <= r[0] <= 1.3]
+    print(f"{len(near)} of {len(ratios)} within 30 %")
+    assert len(near) >= 0.7 * len(ratios), sorted(ratios)
