@@ -1,6 +1,6 @@
 """Tests on a GPU; the last table that it printed is docs/cuda-results.md.
 
-python -m tests.cuda                    programs, traps, samples of operators, models, random programs, faults; the
+python -m tests.cuda                    programs, traps, first calls, samples of operators, models, random programs, faults; the
                                         programs again under compute-sanitizer's memcheck and racecheck
 python -m tests.cuda --only programs    one part
 python -m tests.cuda --write FILE       also writes the results as a page
@@ -38,7 +38,17 @@ from tests.cuda import (
     two_gpus,  # noqa: F401
 )
 
-PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random", "faults", *sanitized.TOOLS)
+PARTS = (
+    "programs",
+    "traps",
+    "first calls",
+    "operators",
+    "recorded operators",
+    "models",
+    "random",
+    "faults",
+    *sanitized.TOOLS,
+)
 
 
 def run_programs() -> tuple[int, list[str]]:
@@ -88,6 +98,18 @@ def run_traps(jobs: int, notes: list[str]) -> tuple[int, list[str]]:
     for f in failures:
         print("  " + f, flush=True)
     return len(todo), failures
+
+
+def run_first_calls() -> tuple[int, list[str]]:
+    """1,000 first calls, each with a compile that takes longer than its deadline, on a machine without an idle core."""
+    command = [sys.executable, "-c", "from tests.programs import first_calls; first_calls.check_first_calls('cuda')"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    except subprocess.TimeoutExpired:
+        return 1, ["first calls: no end after 400 s"]
+    print("  " + done.stdout.strip(), flush=True)
+    last = [line for line in done.stderr.strip().splitlines() if line.strip()][-1:] or [f"exit {done.returncode}"]
+    return 1, [] if done.returncode == 0 else [f"first calls: {last[0]}"]
 
 
 def run_operators(jobs: int, samples: int, entry: str) -> tuple[int, list[str]]:
@@ -142,6 +164,7 @@ def main() -> int:
     parts: dict[str, Callable[[], tuple[int, list[str]]]] = {
         "programs": run_programs,
         "traps": lambda: run_traps(options.jobs, notes),
+        "first calls": run_first_calls,
         "operators": lambda: run_operators(options.jobs, options.samples, "vesta"),
         "recorded operators": lambda: run_operators(options.jobs, options.samples, "vesta-recorded"),
         "models": lambda: run_models(
