@@ -1,7 +1,7 @@
 """Tests on a GPU; the last table that it printed is docs/cuda-results.md.
 
-python -m tests.cuda                    programs, traps, first calls, samples of operators, models, random programs, faults; the
-                                        programs again under compute-sanitizer's memcheck and racecheck
+python -m tests.cuda                    programs, traps, first calls, samples of operators, models, random programs,
+                                        faults; the programs again under compute-sanitizer's memcheck and racecheck
 python -m tests.cuda --only programs    one part
 python -m tests.cuda --write FILE       also writes the results as a page
 """
