@@ -79,6 +79,7 @@ std::optional<schedule::Plan> Planning::plan_layers_once(const Traced& traced) {
     report_.stages.push_back({fmt::format("pass:{}", kLayersPass), watch.milliseconds()});
     return {};
   }
+  take_memory(schedule::plan_memory(graph_).kept, graph_);
   graph::take_facts(graph_, *layers);
   report_.layers = layers->count;
   return all;
@@ -116,19 +117,20 @@ schedule::Plan Planning::plan(graph::Graph& graph, const Traced& traced) {
     o.recorded = options_.cuda_graphs && target_.device == DeviceType::CUDA && traced.inference;
     o.keep_dags = dump_.active();
     const schedule::PlanMemory memory = schedule::plan_memory(graph);
-    const auto take = [&](int64_t bytes) {
-      memory_.take(bytes, compile_budget(options_.compile_memory),
-                   fmt::format("the plan of {} operators", graph.node_count()), &cancel_);
-    };
-    take(memory.peak);
+    take_memory(memory.peak, graph);
     const NoFork no_fork;
     plan = schedule::make_plan(graph, o);
     schedule::share_kernels(plan);
-    take(memory.kept);
+    take_memory(memory.kept, graph);
     report_.graph_memory = graph_.bytes();
     report_.plan_memory = memory.peak;
   });
   return plan;
+}
+
+void Planning::take_memory(int64_t bytes, const graph::Graph& planned) {
+  memory_.take(bytes, compile_budget(options_.compile_memory),
+               fmt::format("the plan of {} operators", planned.node_count()), &cancel_);
 }
 
 void Planning::run_passes(graph::Graph& graph, bool inference) {

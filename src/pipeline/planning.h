@@ -52,6 +52,7 @@ class Planning {
   std::optional<schedule::Plan> plan_layers_once(const Traced& traced);
   schedule::Plan plan(graph::Graph& graph, const Traced& traced);
   void run_passes(graph::Graph& graph, bool inference);
+  void take_memory(int64_t bytes, const graph::Graph& planned);
   bool packs_too_much(const schedule::Plan& few, const schedule::Plan& all) const;
 
   graph::Graph& graph_;
