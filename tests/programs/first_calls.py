@@ -72,15 +72,16 @@ def check_first_calls(device: str) -> None:
                     torch.testing.assert_close(result, expected)
                     kept.append((compiled, expected))
             _C.inject_fault(stage, "none")
-            assert vesta.wait(timeout=300)
+            assert vesta.wait(timeout=300), f"compiles did not end after stage {stage} was no longer delayed"
     finally:
         torch.set_num_threads(threads)
         for stage in STAGES:
             _C.inject_fault(stage, "none")
     for compiled, expected in kept:
-        assert [g.pending for g in vesta.explain(compiled).explanation.graphs] in ([True], [False])
+        pending = [g.pending for g in vesta.explain(compiled).explanation.graphs]
+        assert pending in ([True], [False]), vesta.explain(compiled)
         torch.testing.assert_close(compiled(x), expected)
-        assert [g.pending for g in vesta.explain(compiled).explanation.graphs] == [False]
+        assert not vesta.explain(compiled).explanation.graphs[0].pending, vesta.explain(compiled)
     eager_ms, first_ms = _percentile_99(eager), _percentile_99(first)
     print(f"p99 of {len(first)} calls: eager {eager_ms:.2f} ms, first calls {first_ms:.1f} ms", flush=True)
     assert first_ms <= eager_ms + DEADLINE_MS + SLACK_MS, f"eager {eager_ms:.2f} ms, first calls {first_ms:.1f} ms"
