@@ -390,7 +390,8 @@ def test_a_child_of_a_fork_compiles_itself() -> None:
             torch.testing.assert_close(g(x), x.cos() + 1)
             assert vesta.wait(f, timeout=60) and vesta.wait(timeout=60)
         (graph,) = vesta.explain(f).explanation.graphs
-        print("parent" if child else "child", graph.pending, graph.hits > 0, g.report().hits > 0, flush=True)
+        line = f"{'parent' if child else 'child'} {graph.pending} {graph.hits > 0} {g.report().hits > 0}\\n"
+        os.write(1, line.encode())  # at once: both processes write
         if child:
             assert os.waitpid(child, 0)[1] == 0
         """
