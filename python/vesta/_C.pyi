@@ -140,6 +140,9 @@ class MachineCosts:
     step_us: float
     kernel_factor: float
     product_factor: float
+    attention_us: float
+    convolution_us: float
+    packed_convolution_us: float
     bytes_per_us: float
     linear_flops_us: float
     packed_linear_flops_us: float

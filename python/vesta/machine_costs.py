@@ -79,6 +79,9 @@ def measure_costs() -> _C.MachineCosts:
         with torch.no_grad():
             costs, speed = _C.MachineCosts(), measure_speed()
             costs.kernel_factor, costs.product_factor = speed.kernels, speed.product_kernels
+            costs.attention_us = speed.products["attention f32"][0]
+            costs.convolution_us = speed.products["aten::convolution f32"][0]
+            costs.packed_convolution_us = speed.product("mkldnn::_convolution_pointwise", "f32")[0]
             costs.bytes_per_us, costs.entry_us = speed.cache, max(0.2, speed.entry_us)
             set_rates(costs, microseconds)
             model, x = Block().eval(), torch.randn(1, 16, 64)

@@ -66,14 +66,15 @@ double microseconds_of_product(const OperatorCall& c, const MachineCosts& m) {
     if (c.inputs.size() <= weight || c.inputs[weight].sizes.empty()) return 0;
     const Operand& w = c.inputs[weight];
     const double inner = static_cast<double>(w.count()) / static_cast<double>(std::max<int64_t>(1, w.sizes[0]));
-    if (is_packed) return 2 * results * inner / m.packed_convolution_flops_us;
-    return 2 * results * inner / m.convolution_flops_us + static_cast<double>(w.bytes()) / m.convolution_weights_us;
+    if (is_packed) return m.packed_convolution_us + 2 * results * inner / m.packed_convolution_flops_us;
+    return m.convolution_us + 2 * results * inner / m.convolution_flops_us +
+           static_cast<double>(w.bytes()) / m.convolution_weights_us;
   }
   if (c.op.starts_with("aten::_scaled_dot_product") || c.op.starts_with("aten::scaled_dot_product")) {
     if (c.inputs.size() < 2 || c.inputs[1].sizes.size() < 2) return 0;
     const std::vector<int64_t>& keys = c.inputs[1].sizes;
     const auto queries = static_cast<double>(c.inputs[0].count());
-    return 4 * queries * static_cast<double>(keys[keys.size() - 2]) / m.linear_flops_us;
+    return m.attention_us + 4 * queries * static_cast<double>(keys[keys.size() - 2]) / m.linear_flops_us;
   }
   return 0;
 }

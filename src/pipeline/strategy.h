@@ -21,8 +21,10 @@ struct MachineCosts {
   double frame_us = 1.5;   // and for a Python function
   double saved_us = 3.0;   // both for each operator of a model, before anything is known of the graph
   double call_us = 1.2;    // of a small call into ATen
-  double entry_us = 1.0;   // of a call of a graph: guards, results
-  double step_us = 0.2;    // of a kernel, beside what it computes
+  // With what a call of attention or of a convolution begins, whose weights are as the program has them, or packed.
+  double attention_us = 12, convolution_us = 40, packed_convolution_us = 25;
+  double entry_us = 1.0;  // of a call of a graph: guards, results
+  double step_us = 0.2;   // of a kernel, beside what it computes
   // By what the planner's estimates are to be multiplied, of kernels without and with matrix products.
   double kernel_factor = 1.0, product_factor = 1.0;
   double bytes_per_us = 20'000;

@@ -256,8 +256,9 @@ def measured(strategy: str, expected_calls: int, model: nn.Module, inputs: dict[
 @pytest.mark.slow
 @pytest.mark.alone
 def test_auto_is_near_the_best_strategy() -> None:
-    """Of several rounds, each part's least time, which others on the machine disturb least. 10 % is what is wanted.
-    Some choices are wrong: the costs of convolutions with few channels or with groups are not known well."""
+    """Of several rounds, each part's least time, which others on the machine disturb least. 10 % is what is wanted of
+    each. Equal programs differ by more from process to process, and products of strided operands take longer than
+    predicted."""
     torch.set_num_threads(1)
     _C.set_machine_costs(machine_costs.measure_costs())
     ratios = []
@@ -276,4 +277,4 @@ def test_auto_is_near_the_best_strategy() -> None:
             each = ", ".join(f"{s} {1e3 * seconds:.1f}" for (s, n), seconds in total.items() if n in (0, calls))
             print(f"{name}, {calls} calls: {ratios[-1][0]:.2f} of the best; ms: {each}", flush=True)
     near = [r for r in ratios if r[2] == 1_000 and r[0] <= 1.1]
-    assert len(near) >= 13, sorted(ratios)
+    assert len(near) >= 15, sorted(ratios)
