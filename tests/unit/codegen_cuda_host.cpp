@@ -139,6 +139,28 @@ output %6
   expect_same(std::move(cases));
 }
 
+// Columns of several tensors, of which a thread has neighbours where all pieces begin at a multiple of their number.
+TEST(CudaOnHost, ColumnsOfPieces) {
+  std::vector<Case> together, apart;
+  for (const char* dtype : {"f32", "bf16", "f16", "f64"})
+    for (const auto& [second, third] : {std::pair(64, 40), {62, 42}, {61, 43}}) {
+      const std::string text = fmt::format(R"(input %0 : {0}[700, 96]@D = argument "x" aligned 16
+input %1 : {0}[700, {1}]@D = argument "y" aligned 16
+input %2 : {0}[700, {2}]@D = argument "z" aligned 16
+%3 : {0}[700, 200]@D = aten::cat([%0, %1, %2], 1)
+%4 : {0}[1, 200]@D = aten::sum.dim_IntList(%3, [0], true)
+output %3
+output %4
+)",
+                                           dtype, second, third);
+      add_plan(second == 64 ? together : apart, text, 60, std::string_view(dtype).ends_with("16") ? 1e-1 : 1e-2);
+    }
+  for (const Case& c : together) EXPECT_TRUE(c.kernel->threads.across && c.kernel->threads.each > 1) << c.name;
+  for (const Case& c : apart) EXPECT_TRUE(c.kernel->threads.across) << c.name;
+  expect_same(std::move(together));
+  expect_same(std::move(apart));
+}
+
 TEST(CudaOnHost, AttentionOfOneQuery) {
   std::vector<Case> cases;
   for (const vesta::testing::DecodeStep& s : {

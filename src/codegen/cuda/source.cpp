@@ -12,6 +12,7 @@
 #include "codegen/cuda/elements.h"
 #include "codegen/cuda/product.h"
 #include "codegen/cuda/scan.h"
+#include "loops/neighbours.h"
 #include "loops/product.h"
 
 namespace vesta::codegen {
@@ -79,11 +80,12 @@ class Writer : ElementLines {
     const auto inner = [](const Range& r) { return r.kind == RangeKind::Inner; };
     column_ = &*std::prev(std::find_if(k_.ranges.begin(), k_.ranges.end(), inner));
     std::unordered_set<Expr> symbols = {column_->var};
+    const std::vector<char> pieces = loops::indices_of_pieces(k_.instrs, column_->var, t_.each);
     for (const loops::Stage& s : k_.stages)
       for (Ref r : s.body) {
         const Instr& i = k_.instrs[r];
         bool differs = false;
-        if (loops::has_index(i.kind))
+        if (loops::has_index(i.kind) && !pieces[r])
           for (Expr e : symbols_of(i.index)) differs |= symbols.contains(e);
         for (Ref o : i.in) differs |= o != kNoRef && by_column_[o];
         differs |= i.kind == InstrKind::StoreAdd;  // stores once per row

@@ -5,6 +5,7 @@
 
 #include "loops/levels.h"
 #include "loops/lower.h"
+#include "loops/neighbours.h"
 #include "loops/product.h"
 #include "schedule/cpu_loops.h"
 #include "schedule/cuda/products.h"
@@ -464,11 +465,13 @@ class Chooser : LoopNest {
     if (first == ranges_.begin() || length < kLongColumn) return false;
     const auto column = static_cast<size_t>(first - ranges_.begin()) - 1;
     int64_t widest = 0, each = neighbours(column, kMostEach);
+    const std::vector<char> differs = loops::differing(dag_.instrs(), ranges_[column].var, each);
     for (const Access& a : accesses_) {
       if (!a.strides[column] || *a.strides[column] != 1) continue;
       widest = std::max(widest, a.bytes);
       const Instr& i = dag_.instrs()[a.ref];
-      const bool masked = i.in[a.store ? 1 : 0] != loops::kNoRef;
+      const loops::Ref mask = i.in[a.store ? 1 : 0];
+      const bool masked = mask != loops::kNoRef && (a.store || differs[mask]);
       const bool aligned = dag_.buffers()[static_cast<size_t>(i.buffer)].alignment >= kWideBytes &&
                            provably_divisible(i.index - ranges_[column].var, each);
       if (masked || !aligned) each = 1;
