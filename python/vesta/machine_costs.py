@@ -112,27 +112,22 @@ def measure_costs() -> _C.MachineCosts:
 
 def set_rates(costs: _C.MachineCosts, microseconds: Callable[[Callable[[], object]], float]) -> None:
     """Products of the sizes of small models, with the weights as programs have them and in the library's own order."""
-    from vesta.machine_speed import convolution, linear
+    from vesta.machine_speed import convolution, linear, plain_convolution
 
     def rate(few: tuple[int, Callable[[], object]], many: tuple[int, Callable[[], object]]) -> float:
         return (many[0] - few[0]) / max(microseconds(many[1]) - microseconds(few[1]), 1e-3)
 
     f32 = torch.float32
     costs.linear_flops_us = rate(linear(f32, False, 1, 8), linear(f32, False, 64, 256))
-    few, many = plain_convolution(8, 4), plain_convolution(32, 28)
+    few, many = plain_convolution(f32, 8, 4), plain_convolution(f32, 32, 28)
     costs.convolution_flops_us = rate(few, many)
     channels, side = 256, 4
-    flops, heavy = plain_convolution(channels, side)
+    flops, heavy = plain_convolution(f32, channels, side)
     rest = microseconds(heavy) - flops / costs.convolution_flops_us
     costs.convolution_weights_us = 4 * 9 * channels**2 / max(rest, 1e-3)
     if torch.backends.mkldnn.is_available():
         costs.packed_linear_flops_us = rate(linear(f32, True, 1, 8), linear(f32, True, 64, 256))
         costs.packed_convolution_flops_us = rate(convolution(f32, 8, 4), convolution(f32, 32, 28))
-
-
-def plain_convolution(channels: int, side: int) -> tuple[int, Callable[[], object]]:
-    x, w = torch.ones(1, channels, side, side), torch.ones(channels, channels, 3, 3)
-    return 2 * 9 * channels**2 * side**2, lambda: torch.conv2d(x, w, padding=1)
 
 
 class Block(torch.nn.Module):

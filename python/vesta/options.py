@@ -53,8 +53,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     ``fullgraph`` or ``strict``, for compiles of :func:`vesta.warm`, and for the graphs of ``torch.compile``, whose
     recompiles Dynamo decides.
 ``skip_passes`` (list of str; [])
-    Graph passes to leave out, by name (:func:`vesta.passes` lists them). The first, ``layers``, plans layers of a model
-    that are alike once.
+    Graph passes to leave out, by name (:func:`vesta.passes` lists them). ``layers``, the first, plans one of several
+    equal layers of a model and repeats its steps for the others.
 ``rewrite_limit`` (int; -1)
     Run only the first n rewrites of all passes together, to bisect a wrong rewrite. -1: all.
 ``compile_threads`` (int; 0)

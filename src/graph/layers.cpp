@@ -130,12 +130,7 @@ class Finder {
   // the last that both read.
   bool corresponds(int i, int period, int& from) const {
     const Node &a = *nodes_[i], &b = *nodes_[i + period];
-    if (a.op != b.op || a.prepacked != b.prepacked || a.raises != b.raises || a.results.size() != b.results.size())
-      return false;
-    for (size_t r = 0; r < a.results.size(); ++r) {
-      if (!a.results[r] != !b.results[r]) return false;
-      if (a.results[r] && a.results[r]->type != b.results[r]->type) return false;
-    }
+    if (a.op != b.op || a.prepacked != b.prepacked || a.raises != b.raises || !same_results(a, b)) return false;
     const auto values_correspond = [&](const Value* v, const Value* w) {
       if (!v || !w) return v == w;
       if (is_input(v) != is_input(w)) return false;
@@ -188,20 +183,11 @@ class Finder {
       }
     }
     if (!fits) return false;
-    size_t own = 0;  // inputs that layers have of their own
-    for (size_t i = 0; i < n; ++i) own += next[i] >= 0 && next[i] != static_cast<int>(i);
-    input_place_.assign(n, {-1, -1});
-    for (size_t i = 0; i < n; ++i) {
-      if (before[i] >= 0 || next[i] < 0) continue;
-      const int chain = static_cast<int>(inputs_.chains.size());
-      std::vector<int>& members = inputs_.chains.emplace_back();
-      for (int at = static_cast<int>(i); at >= 0; at = next[at]) {
-        input_place_[at] = {chain, static_cast<int>(members.size())};
-        members.push_back(at);
-      }
-      own -= members.size() - 1;
-    }
-    return own == 0 && !inputs_.chains.empty();
+    std::optional<Chains> chains = chains_of(next, before);
+    if (!chains || chains->members.empty()) return false;
+    inputs_.chains = std::move(chains->members);
+    input_place_ = std::move(chains->places);
+    return true;
   }
 
   // Whether nodes before and after the layers read them at the edge alone.
@@ -387,10 +373,29 @@ class Finder {
   std::vector<size_t> type_hashes_;
   Region region_;
   Kept inputs_, outputs_, mutations_;
-  std::vector<std::pair<int, int>> input_place_;  // by input: its chain and place in it; -1: in none
+  std::vector<ChainPlace> input_place_;  // by input
 };
 
 }  // namespace
+
+std::optional<Chains> chains_of(const std::vector<int>& next, const std::vector<int>& before) {
+  Chains out;
+  out.places.resize(next.size());
+  size_t left = 0;  // pairs that are in no chain yet
+  for (size_t i = 0; i < next.size(); ++i) left += next[i] >= 0 && next[i] != static_cast<int>(i);
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (before[i] >= 0 || next[i] < 0) continue;
+    const int chain = static_cast<int>(out.members.size());
+    std::vector<int>& members = out.members.emplace_back();
+    for (int at = static_cast<int>(i); at >= 0; at = next[at]) {
+      out.places[at] = {chain, static_cast<int>(members.size())};
+      members.push_back(at);
+    }
+    left -= members.size() - 1;
+  }
+  if (left != 0) return {};
+  return out;
+}
 
 std::vector<int> Kept::templates(size_t count, int dropped) const {
   std::vector<int> out(count, -1);

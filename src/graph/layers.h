@@ -3,12 +3,27 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "graph/graph.h"
 
 namespace vesta::graph {
 
-// Which inputs, outputs or mutations of a graph the graph with fewer layers has.
+// Where something stands in a chain: in a list with one member for each layer, in the order of the layers.
+struct ChainPlace {
+  int chain = -1;  // -1: in none
+  int at = -1;     // from the first layer of the chain on
+};
+struct Chains {
+  std::vector<std::vector<int>> members;
+  std::vector<ChainPlace> places;
+};
+// Follows next[i], which stands in the next layer where i stands; -1: nothing does; i itself: all layers share it.
+// before[next[i]] is i. Returns none if members follow each other in a circle.
+std::optional<Chains> chains_of(const std::vector<int>& next, const std::vector<int>& before);
+
+// Which of a graph's inputs, outputs or mutations the graph with fewer layers keeps.
 struct Kept {
   std::vector<int> whole;  // by index in the graph with fewer layers: its index in the whole graph
   // Those that layers have: indices in the whole graph, in the order of the layers. The other graph has all but the

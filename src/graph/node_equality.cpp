@@ -48,14 +48,15 @@ bool same(const Arg& a, const Arg& b) {
   return a == b;
 }
 
+bool same_results(const Node& a, const Node& b) {
+  return std::ranges::equal(a.results, b.results,
+                            [](const Value* x, const Value* y) { return x && y ? x->type == y->type : x == y; });
+}
+
 bool same(const Node& a, const Node& b) {
-  if (a.op != b.op || a.prepacked != b.prepacked || a.results.size() != b.results.size()) return false;
+  if (a.op != b.op || a.prepacked != b.prepacked || !same_results(a, b)) return false;
   for (size_t i = 0; i < a.args().size(); ++i)
     if (!same(a.args()[i], b.args()[i])) return false;
-  for (size_t i = 0; i < a.results.size(); ++i) {
-    if (!a.results[i] != !b.results[i]) return false;
-    if (a.results[i] && a.results[i]->type != b.results[i]->type) return false;
-  }
   return true;
 }
 

@@ -7,6 +7,7 @@ namespace vesta::graph {
 
 // Compares bits: == would take -0.0 for 0.0 and would keep equal NaNs apart.
 bool same(const Arg& a, const Arg& b);
+bool same_results(const Node& a, const Node& b);  // as many, of equal types
 // Equal operator, arguments, marks and types of results.
 bool same(const Node& a, const Node& b);
 

@@ -31,7 +31,10 @@ class RunFinder {
     const auto found = find(std::span(few_.steps).first(few_.steps.size() - copies_));
     if (!found) return {};
     out.steps = *found;
-    if (!make_chains(out)) return {};
+    std::optional<graph::Chains> chains = graph::chains_of(next_, before_);
+    if (!chains) return {};
+    for (std::vector<int>& members : chains->members) out.chains.push_back({std::move(members)});
+    out.places = std::move(chains->places);
     mark_last(few_.prepacked, out.prepacked, out);
     mark_last(few_.steps, out.steps, out);
     if (std::ranges::any_of(out.chains, [](const BufferChain& c) { return c.last < 0; })) return {};
@@ -107,7 +110,7 @@ class RunFinder {
   bool pair_buffers(Steps steps, LayerRun& run) {
     std::vector<int> paired_at(few_.buffers.size(), run.begin);
     for (int s = run.begin; s < run.last_period(); ++s) {
-      int conflict = -1;  // the step of the other pair
+      int conflict = -1;  // the step at which the other pair was made
       equal_steps(steps[s], steps[s + run.period], [&](int x, int y) {
         if (buffer(x).role == BufferRole::Input) return true;
         if ((next_[x] >= 0 && next_[x] != y) || (before_[y] >= 0 && before_[y] != x)) {
@@ -128,24 +131,6 @@ class RunFinder {
       return false;
     }
     return true;
-  }
-
-  // False: buffers stand for each other in a circle.
-  bool make_chains(LayerRuns& out) const {
-    out.places.resize(next_.size());
-    size_t left = 0;
-    for (size_t b = 0; b < next_.size(); ++b) left += next_[b] >= 0 && next_[b] != static_cast<int>(b);
-    for (size_t b = 0; b < next_.size(); ++b) {
-      if (before_[b] >= 0 || next_[b] < 0) continue;
-      const int chain = static_cast<int>(out.chains.size());
-      std::vector<int>& members = out.chains.emplace_back().members;
-      for (int at = static_cast<int>(b); at >= 0; at = next_[at]) {
-        out.places[at] = {chain, static_cast<int>(members.size())};
-        members.push_back(at);
-      }
-      left -= members.size() - 1;
-    }
-    return left == 0;
   }
 
   static void mark_last(Steps steps, const LayerRun& run, LayerRuns& out) {

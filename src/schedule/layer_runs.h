@@ -9,12 +9,7 @@
 
 namespace vesta::schedule {
 
-// A member of a chain: of the inputs or outputs that layers have of their own, or of the buffers that stand for each
-// other from layer to layer.
-struct ChainPlace {
-  int chain = -1;
-  int at = -1;  // from the first layer of the chain on
-};
+using graph::ChainPlace;
 
 // Places by index in the graph with fewer layers.
 std::vector<ChainPlace> places_in(const graph::Kept& kept, int dropped);
@@ -37,7 +32,7 @@ struct LayerRuns {
   std::vector<ChainPlace> places;  // by buffer; inputs of the graph are in no chain
 };
 
-// None: the steps do not repeat with the layers. The copies of mutations, which end the plan, are not looked at.
+// Returns none if the steps do not repeat with the layers. Ignores the CopySteps at the end of the plan.
 std::optional<LayerRuns> find_runs(const Plan& few, const graph::Layers& layers);
 
 }  // namespace vesta::schedule
