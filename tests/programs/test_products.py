@@ -441,3 +441,32 @@ def test_convolutions_of_not_a_number(groups: int, size: int) -> None:
     with torch.no_grad():
         result, eager = compiled(x), model(x)
     torch.testing.assert_close(result, eager, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+# The dims of both operands, for each of three calls.
+SYMBOLIC_SHAPES: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
+    "batches": [((4, 5, 6), (4, 6, 7)), ((3, 7, 8), (3, 8, 2)), ((5, 9, 2), (5, 2, 3))],
+    "a matrix for all batches": [((4, 5, 6), (6, 8)), ((3, 7, 8), (8, 9)), ((5, 9, 2), (2, 3))],
+    "a matrix before batches": [((5, 6), (4, 6, 3)), ((7, 8), (3, 8, 2)), ((9, 2), (5, 2, 4))],
+    "a vector": [((4, 5, 6), (6,)), ((3, 7, 8), (8,)), ((5, 9, 2), (2,))],
+    "a vector first": [((6,), (4, 6, 3)), ((8,), (3, 8, 2)), ((2,), (5, 2, 4))],
+    "batches that broadcast": [((4, 1, 5, 6), (3, 6, 7)), ((3, 1, 7, 8), (2, 8, 2)), ((5, 1, 9, 2), (4, 2, 3))],
+    "one batch for all": [((1, 5, 6), (3, 6, 7)), ((1, 7, 8), (2, 8, 2)), ((1, 9, 2), (4, 2, 3))],
+}
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("name", SYMBOLIC_SHAPES)
+def test_one_graph_for_products_of_any_sizes(name: str, gradients: bool) -> None:
+    torch.manual_seed(0)
+    compiled = vesta.compile(lambda a, b: (a @ b).tanh(), options={"strict": True, **FRESH}, dynamic=True)
+    for shapes in SYMBOLIC_SHAPES[name]:
+        operands = [torch.randn(s, requires_grad=gradients) for s in shapes]
+        exact = [t.detach().double().requires_grad_(gradients) for t in operands]
+        result, expected = compiled(*operands), (exact[0] @ exact[1]).tanh()
+        torch.testing.assert_close(result.double(), expected, rtol=1e-4, atol=1e-5)
+        if gradients:
+            ours, theirs = (torch.autograd.grad(r.sum(), ts) for r, ts in ((result, operands), (expected, exact)))
+            for a, b in zip(ours, theirs, strict=True):
+                torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4)
+    assert len(vesta.explain(compiled).explanation.graphs) == 1
