@@ -227,6 +227,75 @@ def one_weight_of_many(runner: Runner) -> None:
     runner.call(f, X)
 
 
+class WithWeakReferences:
+    __slots__ = ("__weakref__",)
+
+
+class WithDictAlone(WithWeakReferences):
+    """Its class has the interpreter's other definition of `__dict__`: the one without weak references."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+
+class WithBoth:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+
+class Negative(WithBoth):
+    @property
+    def sign(self) -> float:
+        return -1.0
+
+
+class NegativeDictAlone(WithDictAlone):
+    @property
+    def sign(self) -> float:
+        return -1.0
+
+
+WithBoth.sign = WithDictAlone.sign = 1.0
+
+
+@row
+def classes_and_dicts_of_parts(runner: Runner) -> None:
+    """So many dicts that they are watched, so that classes and dicts of objects are compared after such a write alone."""
+    parts = {f"p{i}": (WithBoth if i % 2 else WithDictAlone)(1.0 + i / 8) for i in range(40)}
+
+    @runner.compile
+    def f(x):
+        for part in parts.values():
+            x = x + part.scale * part.sign
+        return x
+
+    _repeat(runner, f, X)
+    WithBoth(1.0).__dict__ = {}  # objects of others
+    WithBoth(1.0).__class__ = Negative
+    _repeat(runner, f, X)
+    for name, negative in (("p7", Negative), ("p8", NegativeDictAlone)):
+        part, kind = parts[name], type(parts[name])
+        held = part.__dict__
+        part.__dict__ = {"scale": 9.0}
+        runner.call(f, X)
+        _repeat(runner, f, X)
+        held["scale"] = 10.0
+        runner.hit(f, X)
+        part.__dict__ = held
+        runner.call(f, X)
+        _repeat(runner, f, X)
+        part.__class__ = negative
+        runner.call(f, X)
+        _repeat(runner, f, X)
+        object.__setattr__(part, "__class__", kind)
+        runner.call(f, X)
+        kind.__dict__["__dict__"].__set__(part, {"scale": 2.0})
+        runner.call(f, X)
+        del part.__dict__
+        part.scale = 3.0
+        runner.call(f, X)
+
+
 @row
 def order_of_an_ordered_dict(runner: Runner) -> None:
     class Holder:

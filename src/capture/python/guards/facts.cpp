@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/python/sources/read_source.h"
+#include "capture/python/values/object_parts.h"
 
 namespace vesta::capture {
 namespace {
@@ -17,24 +18,25 @@ PyObject** items_of(PyObject* sequence) {
 }  // namespace
 
 void Facts::begin(size_t dicts) {
-  all_ = unwatched_ = {};
+  lists_ = {};
   known_ = {};
   versions_.clear();
   watch_.clear();
   watches_ = dicts >= kManyDicts;
-  unchanged_since_ = watch_.changes();
+  held_ = noted();
 }
 
 void Facts::finish() {
   known_ = {};
-  if (!watches_) unwatched_ = {};
+  if (!watches_) lists_[Always] = lists_[PartsChanged] = {};
 }
 
+Facts::Noted Facts::noted() const { return {watch_.changes(), part_changes()}; }
+
 // Two ways may lead over one word. Whatever is behind it comes behind its first fact.
-void Facts::add(const Fact& fact, bool watched) {
+void Facts::add(const Fact& fact, When when) {
   if (!known_.insert(fact.place).second) return;
-  all_.words.push_back(fact);
-  if (!watched) unwatched_.words.push_back(fact);
+  for (size_t w = when; w < lists_.size(); ++w) lists_[w].words.push_back(fact);
 }
 
 bool Facts::is_version(int source, PyObject* dict) {
@@ -44,11 +46,11 @@ bool Facts::is_version(int source, PyObject* dict) {
   const uint64_t* const version = dict_version_of(dict);
   if (!version) return false;
   versions_.push_back({source, version, *version});
-  add({version, *version}, true);
+  add({version, *version}, DictsChanged);
   return true;
 }
 
-bool Facts::is_read(int source, const Source& s, PyObject* parent, PyObject* x) {
+bool Facts::is_read(int source, const Source& s, PyObject* parent, bool parent_stays, PyObject* x) {
   auto* function = reinterpret_cast<PyFunctionObject*>(parent);
   switch (s.kind) {
     case SourceKind::InstanceDict: {
@@ -63,7 +65,7 @@ bool Facts::is_read(int source, const Source& s, PyObject* parent, PyObject* x) 
         return false;
       }
 #endif
-      is(place, x);
+      is(place, x, parent_stays && notes_parts_of(Py_TYPE(parent)) ? PartsChanged : Always);
       return true;
     }
     case SourceKind::SequenceItem: {
@@ -94,7 +96,7 @@ bool Facts::is_read(int source, const Source& s, PyObject* parent, PyObject* x) 
       return true;
     case SourceKind::Member: is(&member_at(parent, s.index), x); return true;
     case SourceKind::DictValue:  // of an unsteady dict
-      for (List* list : {&all_, &unwatched_}) list->lookups.push_back({list->words.size(), source});
+      for (List& list : lists_) list.lookups.push_back({list.words.size(), source});
       return true;
     default: return true;
   }
@@ -125,10 +127,12 @@ bool Facts::hold(const List& list, const std::vector<Source>& sources, const std
 }
 
 bool Facts::hold(const std::vector<Source>& sources, const std::vector<PyObject*>& registers) const {
-  const uint64_t changes = watch_.changes();
-  const bool unchanged = watches_ && changes == unchanged_since_;
-  if (!hold(unchanged ? unwatched_ : all_, sources, registers)) return false;
-  unchanged_since_ = changes;
+  const Noted now = noted();
+  const When when = !watches_ || now.dicts != held_.dicts ? DictsChanged
+                    : now.parts != held_.parts            ? PartsChanged
+                                                          : Always;
+  if (!hold(lists_[when], sources, registers)) return false;
+  held_ = now;
   return true;
 }
 

@@ -1,10 +1,11 @@
 // The facts of a guard cache: words of memory, each with the value that it had. They are checked in order, and the
 // facts before a fact show that its object is alive.
 //
-// A model has most of its facts about dicts that nobody writes. From Python 3.12 on these are watched: as long as no
-// write was noted, their versions are not read.
+// A model has most of its facts about dicts that nobody writes, and about the classes and dicts of the objects in them.
+// From Python 3.12 on writes to these are noted: as long as none was, their words are not read.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -23,21 +24,28 @@ class Facts {
     const uint64_t* place;
     uint64_t value;
   };
+  // When a fact has to be compared. Each one includes those before it.
+  enum When : uint8_t {
+    Always,
+    PartsChanged,  // after any object got another class or dict, see values/object_parts.h
+    DictsChanged   // after a write to a watched dict
+  };
 
   // Forgets all facts. `dicts`: how many is_version() will be called for.
   void begin(size_t dicts);
-  // `watched`: as long as no watched dict changes, the fact holds if those before it do.
+  // The fact holds in between, if those before it do.
   template <class Word>
     requires(std::is_pointer_v<Word> || std::is_same_v<Word, Py_ssize_t>)
-  void is(const Word* place, Word value, bool watched = false) {
-    add({reinterpret_cast<const uint64_t*>(place), std::bit_cast<uint64_t>(value)}, watched);
+  void is(const Word* place, Word value, When when = Always) {
+    add({reinterpret_cast<const uint64_t*>(place), std::bit_cast<uint64_t>(value)}, when);
   }
   void is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
   // Nobody writes to the dict of this source. False: Python has no versions for it.
   bool is_version(int source, PyObject* dict);
   // The fact by which a source gives `x` again as long as its parent is the same; the value of a dict is looked up.
+  // `parent_stays`: as long as no watched dict changes, no other object can have the parent's address.
   // False: there is none.
-  bool is_read(int source, const Source& s, PyObject* parent, PyObject* x);
+  bool is_read(int source, const Source& s, PyObject* parent, bool parent_stays, PyObject* x);
 
   // Drops what is only needed while facts are noted.
   void finish();
@@ -59,15 +67,20 @@ class Facts {
     std::vector<Fact> words;
     std::vector<Lookup> lookups;
   };
-  void add(const Fact& fact, bool watched);
+  // What has been noted of writes.
+  struct Noted {
+    uint64_t dicts = 0, parts = 0;
+  };
+  void add(const Fact& fact, When when);
+  Noted noted() const;
   static bool hold(const List& list, const std::vector<Source>& sources, const std::vector<PyObject*>& registers);
 
-  List all_, unwatched_;
+  std::array<List, 3> lists_;  // by When: the facts to compare then
   std::unordered_set<const uint64_t*> known_;
   std::vector<DictVersion> versions_;
   DictsWatch watch_;
-  bool watches_ = false;                  // all dicts of versions_ are watched
-  mutable uint64_t unchanged_since_ = 0;  // what watch_ said when all facts held
+  bool watches_ = false;  // all dicts of versions_ are watched
+  mutable Noted held_;    // when all facts held
 };
 
 }  // namespace vesta::capture

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "capture/python/values/object_parts.h"
+
 namespace vesta::capture {
 namespace {
 
@@ -85,12 +87,20 @@ bool GuardCache::find_facts(const std::vector<Source>& sources, const std::vecto
       roots_.push_back({s.kind, s.index, x});
     else if (is_first)
       roots_.push_back({s.kind, static_cast<int>(i), x});
-    else if (plan_.stays[i] == CachePlan::SamePlace && parent && !facts_.is_read(static_cast<int>(i), s, parent, x))
+    else if (plan_.stays[i] == CachePlan::SamePlace && parent &&
+             !facts_.is_read(static_cast<int>(i), s, parent,
+                             plan_.stays[static_cast<size_t>(s.parent)] == CachePlan::SameObject, x))
       return false;
     if (!x) continue;
-    // A watched dict that is at its place is the one that it was.
-    if (plan_.typed[i])
-      facts_.is(&x->ob_type, Py_TYPE(x), s.kind == SourceKind::InstanceDict && dict_read[i] && PyDict_CheckExact(x));
+    if (plan_.typed[i]) {
+      // A watched dict that is at its place is the one that it was.
+      const bool is_watched = s.kind == SourceKind::InstanceDict && dict_read[i] && PyDict_CheckExact(x);
+      const bool is_noted = plan_.stays[i] == CachePlan::SameObject && notes_parts_of(Py_TYPE(x));
+      facts_.is(&x->ob_type, Py_TYPE(x),
+                is_watched ? Facts::DictsChanged
+                : is_noted ? Facts::PartsChanged
+                           : Facts::Always);
+    }
     if (size_read[i]) facts_.is_of_size(x);
     if (code[i]) {
       auto* function = reinterpret_cast<PyFunctionObject*>(x);
