@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace vesta {
 
@@ -13,6 +14,14 @@ inline std::chrono::steady_clock::time_point end_after(double seconds) {
   constexpr double kMost = 1e8;
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, kMost)));
+}
+
+// Until when to wait for what may take so many milliseconds; negative: for ever. A little earlier than that: where all
+// cores are busy, a thread that waits is woken up to a few milliseconds late.
+inline std::chrono::steady_clock::time_point end_of_wait(int64_t milliseconds) {
+  constexpr double kLate = 2;
+  const auto ms = static_cast<double>(milliseconds);
+  return end_after((ms - std::min(kLate, ms / 10)) / 1e3);
 }
 
 // Measures from the moment it is made.

@@ -17,7 +17,7 @@ CompileTime::~CompileTime() {
 }
 
 CompileTime::Clock::time_point CompileTime::end(int64_t deadline_ms) const {
-  const Clock::time_point end = end_after(static_cast<double>(deadline_ms) / 1e3);
+  const Clock::time_point end = end_of_wait(deadline_ms);
   return deadline_ms < 0 ? end : end - outermost->spent_;
 }
 
