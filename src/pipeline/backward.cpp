@@ -71,11 +71,27 @@ std::vector<at::Tensor> BackwardCompiles::by_operators(std::span<const TangentSt
   return out;
 }
 
+void BackwardCompiles::run_failed(std::span<const TangentState> states) {
+  if (options_.strict) throw;
+  std::string why = "an exception without a text";
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    why = e.what();
+  } catch (...) {
+  }
+  log::write(log::Topic::Fallbacks, "a backward pass ran as calls of its operators: " + why);
+  const std::lock_guard lock(mutex_);
+  variants_.at(States(states.begin(), states.end()))->run_error = std::move(why);
+}
+
 std::vector<std::string> BackwardCompiles::failures() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> out;
-  for (const auto& [states, v] : variants_)
+  for (const auto& [states, v] : variants_) {
     if (v->error) out.push_back(v->why);
+    if (!v->run_error.empty()) out.push_back("a run failed: " + v->run_error);
+  }
   return out;
 }
 
@@ -274,6 +290,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
                                      std::span<const int64_t> sizes) {
         return compiles->by_operators(states, inputs, sizes);
       };
+      made.failed = [compiles](States states) { compiles->run_failed(states); };
       made.wires = [divided, s](States states) { return divided->wires(states, s); };
       out.backward.push_back(std::move(compiles));
     }

@@ -31,11 +31,14 @@ class BackwardCompiles {
   // The gradients by calls of the operators of the graph; undefined tensors where a gradient is undefined.
   std::vector<at::Tensor> by_operators(std::span<const TangentState> states, std::span<const at::Tensor> inputs,
                                        std::span<const int64_t> sizes) const;
+  // A run failed with the exception that is being handled, which is in failures() from now on. With Options::strict it
+  // throws the exception on.
+  void run_failed(std::span<const TangentState> states);
   // Whether the compiles that have been started are done. Waits until `end` for them.
   bool wait_until(Background::Clock::time_point end) const;
   // Of the compiles that are done and have been used or waited for.
   std::vector<CompileReport> reports() const;
-  std::vector<std::string> failures() const;  // why compiles failed
+  std::vector<std::string> failures() const;  // why compiles failed, and runs
 
  private:
   struct Variant {
@@ -43,8 +46,9 @@ class BackwardCompiles {
     std::shared_ptr<const runtime::Executable> executable;
     CompileReport report;
     std::exception_ptr error;
-    std::string why;       // it failed
-    bool is_late = false;  // a pass has waited for it, and no other one will
+    std::string why;        // it failed
+    std::string run_error;  // of the last run that failed
+    bool is_late = false;   // a pass has waited for it, and no other one will
   };
   Variant& start(const States& states, std::unique_ptr<graph::Graph> graph);
 

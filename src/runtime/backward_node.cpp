@@ -298,8 +298,17 @@ std::vector<c10::IValue> BackwardNode::run_program(const BackwardPass& pass, std
     VESTA_CHECK(accepted || part().segments.size() > 1, "the backward half does not take its own inputs: {}", why);
     if (accepted) {
       in.addresses = {addresses.data(), addresses.size()};
-      program->run(in, results, inputs);
-      return results;
+      try {
+        program->run(in, results, inputs);
+        return results;
+      } catch (const FailedAfterWriting&) {
+        throw;
+      } catch (...) {
+        // What the run has given up is gone.
+        if (!std::ranges::all_of(inputs, &at::Tensor::defined)) throw;
+        results.clear();
+        segment.failed(pass.states);
+      }
     }
   }
   for (at::Tensor& t : segment.by_operators(pass.states, inputs, pass.sizes))

@@ -36,6 +36,9 @@ struct BackwardSegment {
   // operator throws.
   std::function<std::vector<at::Tensor>(States, std::span<const at::Tensor> inputs, std::span<const int64_t> sizes)>
       by_operators;
+  // The run of the program has failed before it gave up an input: by_operators() takes its place. Called in the handler
+  // of the exception, which it may throw on.
+  std::function<void(States)> failed;
   // If the part has several segments; else the program takes the inputs of the part, and gives its outputs.
   std::function<std::shared_ptr<const SegmentWires>(States)> wires;
 };

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -106,6 +107,36 @@ def test_a_failed_trace_with_a_symbol_is_shown(no_faults: None) -> None:
     assert _C.stages_reached()[2] == "operator:aten::add"
     captured = vesta.explain(compiled).explanation.captures[0]
     assert [s.reason for s in captured.failures] == ["a fault was injected into the stage operator:aten::add"]
+
+
+@pytest.mark.parametrize("kind", ["throw", "memory"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_backward_pass_that_fails_runs_as_calls(no_faults: None, kind: str, strict: bool) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * x).sum()
+
+    def gradient(call: Any) -> torch.Tensor:
+        x = torch.linspace(0, 1, 12).requires_grad_()
+        with torch.enable_grad():
+            (found,) = torch.autograd.grad(call(x), x)
+        return found
+
+    compiled = vesta.compile(f, options={"strict": strict, "only_if_faster": False})
+    torch.testing.assert_close(gradient(compiled), gradient(f))
+    _C.inject_fault_at(2**62, kind)  # to count the places of a call
+    gradient(compiled)
+    last = max(i for i, stage in enumerate(_C.stages_reached()) if stage == "run")
+    assert last > 0  # the first one is the forward pass
+    _C.inject_fault_at(last, kind)
+    if strict:
+        with pytest.raises(RuntimeError, match="injected" if kind == "throw" else "bad_alloc"):
+            gradient(compiled)
+        return
+    torch.testing.assert_close(gradient(compiled), gradient(f))
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    (why,) = graph.backward_failures
+    assert why.startswith("a run failed: ") and why in str(vesta.explain(compiled))
+    torch.testing.assert_close(gradient(compiled), gradient(f))
 
 
 def test_differences_are_seen() -> None:
