@@ -25,6 +25,8 @@ DTYPES = (("f32", torch.float32), ("bf16", torch.bfloat16))
 LINEAR = ((1, 8), (128, 1024))  # rows, columns
 CONVOLUTION = ((64, 7), (64, 28))  # channels, side of the image; the small one is depthwise
 ATTENTION = (16, 128)  # queries
+RECURRENT = ((8, 16), (64, 128))  # steps, which is the number of rows, and width
+ENCODER = ((8, 16), (64, 128))  # rows, width
 # The sizes of the products by which the planner's estimates of kernels are corrected.
 PRODUCT_KERNELS = ((16, 64, 64), (32, 512, 512), (128, 256, 1024))  # rows, inner, columns
 
@@ -67,6 +69,10 @@ def family_of(op: str) -> str:
         return "mkldnn::_convolution_pointwise" if op.startswith("mkldnn::") else "aten::convolution"
     if "scaled_dot_product" in op:
         return "attention"
+    if "rnn" in op or op.startswith(("aten::lstm", "aten::gru")):
+        return "recurrent"
+    if op in ("aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention"):
+        return "encoder layer"
     return "mkldnn::_linear_pointwise" if op.startswith("mkldnn::") else "aten::linear"
 
 
@@ -140,6 +146,11 @@ def families(dtype: torch.dtype) -> Iterator[tuple[str, Product, Product]]:
         few_sizes, many_sizes = CONVOLUTION
         small = convolution(dtype, *few_sizes, groups=few_sizes[0])
         yield "mkldnn::_convolution_pointwise", small, convolution(dtype, *many_sizes)
+    if dtype is torch.float32:
+        few_sizes, many_sizes = RECURRENT
+        yield "recurrent", recurrent(*few_sizes), recurrent(*many_sizes)
+        few_sizes, many_sizes = ENCODER
+        yield "encoder layer", encoder_layer(*few_sizes), encoder_layer(*many_sizes)
     few_sizes, many_sizes = CONVOLUTION
     yield "aten::convolution", plain_convolution(dtype, *few_sizes), plain_convolution(dtype, *many_sizes)
 
@@ -171,6 +182,21 @@ def attention(dtype: torch.dtype, queries: int) -> Product:
     q = torch.ones(1, 8, queries, 64, dtype=dtype)
     flops = 4 * q.numel() * queries
     return flops, lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+def recurrent(steps: int, width: int) -> Product:
+    layer, x = torch.nn.LSTM(width, width).eval(), torch.ones(steps, 1, width)
+    return 2 * steps * matrix_elements(layer), lambda: layer(x)
+
+
+def encoder_layer(rows: int, width: int) -> Product:
+    layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True).eval()
+    x = torch.ones(1, rows, width)
+    return 2 * rows * matrix_elements(layer), lambda: layer(x)
+
+
+def matrix_elements(module: torch.nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters() if p.dim() == 2)
 
 
 def gated_softmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -47,6 +47,19 @@ int64_t bytes_of(const Artifact& a, const Extern& e) {
   return bytes;
 }
 
+// The elements of all matrices among the arguments from the second on.
+int64_t matrix_elements(const Extern& e) {
+  int64_t n = 0;
+  const auto add = [&](const View& v) {
+    if (v.sizes.size() == 2) n += numel(v.sizes);
+  };
+  for (size_t i = 1; i < e.args.size(); ++i) {
+    if (const auto* one = std::get_if<View>(&e.args[i].value)) add(*one);
+    if (const auto* list = std::get_if<std::vector<View>>(&e.args[i].value)) std::ranges::for_each(*list, add);
+  }
+  return n;
+}
+
 // A call as products: each element of the result takes `inner` multiplications.
 int64_t flops_of(const Artifact& a, const Extern& e) {
   const std::string_view op = std::string_view(e.op).substr(0, e.op.find('.'));
@@ -68,6 +81,19 @@ int64_t flops_of(const Artifact& a, const Extern& e) {
     const size_t weight = e.op.ends_with(".binary") ? 2 : 1;  // with another operand between input and weight
     const auto* const w = sizes(weight);
     return w ? 2 * results * numel(*w) / std::max<int64_t>(1, w->front().run({})) : 0;
+  }
+  // Whole layers: each row of the first argument is multiplied with every weight.
+  static const std::set<std::string_view> layers = {"aten::mkldnn_rnn_layer",
+                                                    "aten::lstm",
+                                                    "aten::gru",
+                                                    "aten::rnn_tanh",
+                                                    "aten::rnn_relu",
+                                                    "aten::_transformer_encoder_layer_fwd",
+                                                    "aten::_cudnn_rnn",
+                                                    "aten::_native_multi_head_attention"};
+  if (layers.contains(op)) {
+    const auto* const x = sizes(0);
+    return x ? 2 * numel(*x) / std::max<int64_t>(1, x->back().run({})) * matrix_elements(e) : 0;
   }
   if (op.starts_with("aten::_scaled_dot_product")) {  // queries, keys: a product for the scores, one with the values
     const auto *const q = sizes(0), *const k = sizes(1);

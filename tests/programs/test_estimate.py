@@ -237,11 +237,13 @@ def test_wrong_arguments() -> None:
 @pytest.mark.alone
 @pytest.mark.kernels
 def test_times_are_near_those_measured() -> None:
-    """Of all models of the zoo. 30 % is what is wanted of each. What is missed most are small models of calls whose
-    work is not counted (recurrent layers, fused encoder layers) or that wait for caches."""
-    speed = machine_speed.measure_speed()
+    """Of all models of the zoo. 30 % is what is wanted of each. What is missed most are small models that wait for
+    caches or whose calls' work is not known (experts). The speed is measured again now and then, because other programs
+    of the machine slow it down for minutes."""
     ratios = []
-    for name, entry in ZOO.items():
+    for i, (name, entry) in enumerate(ZOO.items()):
+        if i % 20 == 0:
+            speed = machine_speed.measure_speed()
         model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(estimating, "speed_of_machine", lambda: speed)
