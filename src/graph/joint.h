@@ -100,9 +100,15 @@ void narrow_masks(Graph& joint);
 // Attention without dropout returns a random state in the CPU's memory that its backward pass takes and does not read.
 // Gives it a zero on the GPU instead, so that CUDA graphs may contain both.
 void replace_unread_random_states(Graph& joint);
+// Eager saves the result of a softmax in a wider type than its operand's, as in the loss of bf16 logits, which is f32.
+// Finds those of the forward pass; they are of no checkpoint region.
+std::vector<Node*> find_wide_softmax(const Graph& graph, const Joint& joint);
+// Replaces them by their formula, so that the narrow operand may be saved, with the maximum and the sum of each row.
+void divide_softmax(Graph& joint, std::span<Node* const> nodes);
 
-// Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it
-// (choose_saved() in graph/saved_values.h).
-Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved);
+// Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it; `copied`:
+// those of them of which the halves read a copy, which the forward half makes (choose_saved() in graph/saved_values.h).
+Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved,
+             std::span<Value* const> copied = {});
 
 }  // namespace vesta::graph

@@ -9,7 +9,8 @@ namespace vesta::graph {
 namespace {
 
 constexpr int64_t kNever = int64_t{1} << 46;  // bytes: more than there are
-constexpr double kMostCost = 1e16;            // half a minute on a GPU: sums of costs stay far from overflow
+constexpr int64_t kWriteOfCopy = 4;  // a kernel that reads a value writes its copy in a part of the time of a load
+constexpr double kMostCost = 1e16;   // half a minute on a GPU: sums of costs stay far from overflow
 
 bool draws(const Node& n) {
   if (!n.op->has(kRandom)) return false;
@@ -238,7 +239,15 @@ class Maker {
     for (size_t s = 0; s < loaded.size(); ++s) {
       if (!loaded[s]) {
         // The program may write to what eager does not save.
-        if (out_.storages[s].bytes == 0 && !limited_) out_.storages[s].load = kNever;
+        RecomputeProblem::Storage& alive = out_.storages[s];
+        if (alive.bytes != 0 || limited_) continue;
+        if (alive.item >= 0 && is_non_overlapping_and_dense(alive.value->type)) {
+          alive.copied = true;
+          alive.bytes = memory_bytes(alive.value->type);
+          alive.load = alive.bytes / kWriteOfCopy;
+        } else {
+          alive.load = kNever;
+        }
         continue;
       }
       out_.storages[s].load = 0;

@@ -19,6 +19,7 @@ struct RecomputeProblem {
     int64_t load = 0;        // that the backward loads if it reads the storage, and not in eager
     bool required = false;   // a backward node reads it, or it is a gradient
     bool may_save = true;
+    bool copied = false;  // an output of the program that eager does not save: the program may write to it
   };
   // A forward node that is no view.
   struct Item {

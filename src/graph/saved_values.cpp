@@ -49,10 +49,12 @@ class Result {
  private:
   void add_saved(const RecomputeProblem::Storage& s) {
     out_.saved.push_back(s.value);
+    if (s.copied) out_.copied.push_back(s.value);
     if (s.bytes > 0) out_.kept.push_back({s.value, s.bytes, why(s)});
   }
   KeptFor why(const RecomputeProblem::Storage& s) const {
     if (s.item < 0) return KeptFor::Input;
+    if (s.copied) return KeptFor::Output;
     const RecomputeProblem::Item& item = p_.items[static_cast<size_t>(s.item)];
     if (!item.node->op->row) return KeptFor::Unknown;
     if (item.pinned || is_drawn(item)) return KeptFor::Random;
@@ -99,6 +101,7 @@ std::string_view text_of(KeptFor why) {
     case KeptFor::Chain: return "refused: the chain that is computed again would be too long";
     case KeptFor::Region: return "refused: the result of a checkpoint";
     case KeptFor::Input: return "a copy: the program writes this input";
+    case KeptFor::Output: return "a copy: the program returns it and may write to it";
   }
   return "";
 }

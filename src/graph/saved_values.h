@@ -14,8 +14,9 @@
 // What costs what:
 //   - A saved value costs its memory. Values that share memory (a view and its base) are one; the base is saved.
 //   - Inputs and the program's outputs are alive anyway and cost nothing. Without a limit they are saved only where
-//     eager saves them as well: a program may write to the others before its backward pass. With one, loading the
-//     others costs time. An input that the program writes costs its bytes: a copy is saved.
+//     eager saves them as well: a program may write to the others before its backward pass. An output that eager does
+//     not save costs its bytes: a copy is saved. With a limit, loading the others costs time. An input that the program
+//     writes costs its bytes: a copy is saved.
 //   - A node that fuses (graph::Work) costs its arithmetic, and where a library call of the backward reads the result,
 //     its way to memory and back. A library call is not computed again, unless a limit or a checkpoint region asks for
 //     it.
@@ -57,6 +58,7 @@ enum class KeptFor : uint8_t {
   Chain,    // too many nodes one after another would be computed again
   Region,   // the result of a checkpoint region
   Input,    // the program writes this input
+  Output,   // the program returns it, and may write to it
 };
 
 std::string_view text_of(KeptFor why);
@@ -65,6 +67,7 @@ struct SavedValues {
   // What the backward graph reads of the forward graph: results of forward nodes that are no views, and inputs that are
   // no tangents. Inputs come first; each kind is in the graph's order.
   std::vector<Value*> saved;
+  std::vector<Value*> copied;    // those of `saved` that the program returns and eager does not save
   int64_t bytes = 0;             // of those that are not alive anyway
   int64_t eager_bytes = 0;       // the same measure of what eager's autograd saves
   std::optional<int64_t> limit;  // the bound in bytes that was asked for

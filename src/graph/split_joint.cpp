@@ -12,8 +12,12 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved)
-      : graph_(std::move(graph)), joint_(joint), chosen_(saved.begin(), saved.end()) {
+  Splitter(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved,
+           std::span<Value* const> copied)
+      : graph_(std::move(graph)),
+        joint_(joint),
+        chosen_(saved.begin(), saved.end()),
+        copied_(copied.begin(), copied.end()) {
     for (const Node* n = joint.first_backward; n; n = n->next) backward_.insert(n);
     for (size_t i = 0; i < graph_->inputs.size(); ++i) input_of_[graph_->inputs[i].value] = static_cast<int>(i);
     for (const Mutation& m : graph_->mutations) written_.insert(graph_->inputs[static_cast<size_t>(m.input)].value);
@@ -124,16 +128,24 @@ class Splitter {
     Saved s;
     if (const auto it = input_of_.find(v); it != input_of_.end() && !written_.contains(v)) {
       s = {Saved::From::Input, it->second};
-    } else if (const auto made = output_of_.find(v); made != output_of_.end()) {
+    } else if (const auto made = output_of_.find(v); made != output_of_.end() && !copied_.contains(v)) {
       s = {Saved::From::Output, made->second};
     } else {
       s = {Saved::From::Output, static_cast<int>(joint_.first_gradient + extra_.size())};
       output_of_[v] = s.index;
-      extra_.push_back(v);
+      extra_.push_back(copied_.erase(v) != 0 ? copy_of(v) : v);
     }
     const auto [it, added] = saved_.try_emplace(v, static_cast<int>(out_.saved.size()));
     if (added) out_.saved.push_back(s);
     return it->second;
+  }
+
+  const Value* copy_of(const Value* v) {
+    Builder b(*graph_, v->producer->next);
+    b.source = v->producer->source;
+    Value* const copy = b("aten::clone", {const_cast<Value*>(v), MemoryFormat::Preserve});
+    VESTA_CHECK(copy->type == v->type, "a copy of %{} has another type", v->id);
+    return copy;
   }
 
   // `first_tangent`: the half's input.
@@ -201,9 +213,11 @@ class Splitter {
   std::unique_ptr<Graph> graph_;
   const Joint& joint_;
   const std::unordered_set<const Value*> chosen_;
+  std::unordered_set<const Value*> copied_;  // what is read of a copy that is not yet made
   Halves out_;
   std::unordered_set<const Node*> backward_;
-  std::unordered_map<const Value*, int> input_of_, output_of_, saved_;
+  std::unordered_map<const Value*, int> input_of_, saved_;
+  std::unordered_map<const Value*, int> output_of_;  // that gives the value, or its copy
   std::unordered_set<const Value*> written_;
   std::vector<const Value*> extra_;  // outputs of the forward half for the backward half alone
 };
@@ -254,8 +268,9 @@ std::unique_ptr<Graph> copy_program(Graph& graph, const Joint& joint) {
   return out;
 }
 
-Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved) {
-  return Splitter(std::move(graph), joint, saved).run();
+Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved,
+             std::span<Value* const> copied) {
+  return Splitter(std::move(graph), joint, saved, copied).run();
 }
 
 }  // namespace vesta::graph

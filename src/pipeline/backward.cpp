@@ -7,16 +7,17 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
+#include "graph/passes/passes.h"
 #include "graph/saved_values.h"
 #include "graph/segments.h"
 #include "graph/tangents.h"
 #include "interop/conj_neg.h"
 #include "interop/torch_types.h"
+#include "schedule/cuda/products.h"
 #include "trace/graph_interpreter.h"
 
 namespace vesta::pipeline {
-
-constexpr int64_t kLongest = 1'000'000'000;  // milliseconds: longer deadlines are none
 
 BackwardCompiles::BackwardCompiles(std::shared_ptr<HalfSegments> half, int segment, const States& likely,
                                    const Options& options, Traced facts)
@@ -31,7 +32,6 @@ BackwardCompiles::Variant& BackwardCompiles::start(const States& states, std::un
 }
 
 std::shared_ptr<const runtime::Executable> BackwardCompiles::get(std::span<const TangentState> states) {
-  using Clock = Background::Clock;
   const std::lock_guard lock(mutex_);
   const States key(states.begin(), states.end());
   const auto it = variants_.find(key);
@@ -39,10 +39,7 @@ std::shared_ptr<const runtime::Executable> BackwardCompiles::get(std::span<const
   if (!v || (v->pending && v->pending->is_lost())) v = &start(key, half_->graph(key, segment_));
   if (v->pending) {
     const bool waits = !options_.background && !v->is_late;
-    const Clock::time_point end = options_.deadline_ms < 0 || options_.deadline_ms > kLongest
-                                      ? Clock::time_point::max()
-                                      : Clock::now() + std::chrono::milliseconds(options_.deadline_ms);
-    if (waits && !v->pending->wait_until(end)) v->pending->lower(), v->is_late = true;
+    if (waits && !v->pending->wait_until(end_of_wait(options_.deadline_ms))) v->pending->lower(), v->is_late = true;
     if (!v->pending->is_done()) return nullptr;
     try {
       Result result = v->pending->take();
@@ -201,6 +198,23 @@ ActivationReport report_of(const graph::SavedValues& saved) {
   return out;
 }
 
+// On a GPU, unaligned products of the forward pass are padded before the choice of what is saved: their padded results,
+// which no program writes to, can be saved instead of copies. nullopt: there is nothing to pad, or something else knows
+// the values of the forward pass.
+std::optional<graph::PassContext> padding_of(const graph::Graph& g, const graph::Joint& joint, const Options& options,
+                                             const Target& target) {
+  const bool skipped = std::ranges::find(options.skip_passes, "aligned-products") != options.skip_passes.end();
+  if (target.device != DeviceType::CUDA || !options.kernels || skipped) return std::nullopt;
+  if (!joint.crossings.empty() || !joint.checkpoints.empty()) return std::nullopt;
+  graph::PassContext context{
+      .options = options,
+      .device = target.device,
+      .computes_product = [&target](int64_t rows, int64_t columns,
+                                    int64_t inner) { return schedule::computes_product(rows, columns, inner, target); },
+      .end = joint.first_backward};
+  return graph::has_unaligned_products(g, context) ? std::optional(std::move(context)) : std::nullopt;
+}
+
 // The first crossing of the gradient of the same value.
 int first_with_value_of(const graph::Joint& joint, size_t crossing) {
   const auto first = std::ranges::find(joint.crossings, joint.crossings[crossing].value, &graph::Crossing::value);
@@ -225,15 +239,21 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   // What the halves compute does not depend on what is detached. A second derivative does.
   std::string with_history;
   const bool has_history_nodes = graph::has_history_nodes(*graph);
-  if (joint.is_differentiable && (has_history_nodes || !joint.crossings.empty()))
+  const Target& target = target_of(*graph);
+  const std::vector<graph::Node*> softmax =
+      options.kernels ? graph::find_wide_softmax(*graph, joint) : std::vector<graph::Node*>();
+  const std::optional<graph::PassContext> padding = padding_of(*graph, joint, options, target);
+  if (joint.is_differentiable && (has_history_nodes || !joint.crossings.empty() || !softmax.empty() || padding))
     with_history = graph::print(*graph::copy_program(*graph, joint));
   if (has_history_nodes) graph::drop_history_nodes(*graph);
+  graph::divide_softmax(*graph, softmax);
+  if (padding) graph::align_products(*graph, *padding);
   graph::narrow_masks(*graph);
   graph::replace_unread_random_states(*graph);
   const graph::SavedValues saved = graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient,
-                                                       limit_of(options), target_of(*graph), region_of(joint));
+                                                       limit_of(options), target, region_of(joint));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));
-  graph::Halves halves = graph::split(std::move(graph), joint, saved.saved);
+  graph::Halves halves = graph::split(std::move(graph), joint, saved.saved, saved.copied);
   Training out;
   out.program = std::make_shared<runtime::Differentiable>();
   runtime::Differentiable& d = *out.program;

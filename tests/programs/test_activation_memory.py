@@ -144,3 +144,46 @@ def test_nothing_is_computed_again_without_need() -> None:
 def test_wrong_bounds(wrong: Any) -> None:
     with pytest.raises(vesta.errors.UserError, match='"activation_memory" takes'):
         vesta.compile(torch.sin, options={"activation_memory": wrong})
+
+
+ROWS, CLASSES = 512, 8001  # more than caches hold: otherwise a copy gains nothing
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_loss_in_a_wider_type_than_that_of_returned_logits(dtype: torch.dtype) -> None:
+    """Eager saves the float32 log-softmax. The logits in half precision take half as much, but the program may write to
+    what it returns before the backward pass."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.head = nn.Linear(32, CLASSES, bias=False, dtype=dtype)
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            logits = self.head(x)
+            return F.cross_entropy(logits.float(), labels), logits
+
+    model = Model()
+    fast = compiled(model, None)
+    x, labels = numbers(ROWS, 32).to(dtype), torch.randint(0, CLASSES, (ROWS,))
+    labels[5] = -100
+    found = []
+    for call in (model, fast):
+        loss, logits = call(x, labels)
+        before = logits.detach().clone()
+        logits.detach().mul_(3)
+        found.append((loss.detach(), before, *gradients(loss, model)))
+    torch.testing.assert_close(found[1], found[0])
+
+    def saved(call: Any) -> int:
+        returned = []
+
+        def loss() -> torch.Tensor:
+            result, logits = call(x, labels)
+            returned.append(logits)
+            return result
+
+        return saved_bytes(loss, [x, labels, *model.parameters()])
+
+    assert ROWS * CLASSES * 2 < saved(fast) < saved(model) * 0.6

@@ -105,5 +105,17 @@ output %2
                    {}, DeviceType::CUDA);
 }
 
+// The split of a training graph pads products of its forward pass alone.
+TEST(AlignedProducts, ThoseFromTheEndOnStay) {
+  const auto graph = parse(logits("bf16", 50257));
+  const Options options;
+  PassContext context{.options = options, .device = DeviceType::CUDA};
+  EXPECT_TRUE(has_unaligned_products(*graph, context));
+  context.end = graph->first();
+  EXPECT_FALSE(has_unaligned_products(*graph, context));
+  EXPECT_FALSE(align_products(*graph, context));
+  EXPECT_EQ(graph->node_count(), 1u);
+}
+
 }  // namespace
 }  // namespace vesta::graph

@@ -251,6 +251,34 @@ output %5
   EXPECT_TRUE(c.kept.empty());
 }
 
+// A wide tensor is made of a narrow result of the program, and eager saves a result in the wide type.
+constexpr const char* kWidened = R"(
+input %0 : bf16[1024, 1024] = argument "x"
+input %1 : bf16[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : bf16[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::_to_copy(%3, dtype=dtype.f32)
+%5 : f32[1024, 1024] = aten::relu(%4)
+%6 : f32[1024, 1024] = aten::neg(%5)
+%7 : f32[1024, 1024] = aten::threshold_backward(%2, %5, 0)
+%8 : bf16[1024, 1024] = aten::_to_copy(%7, dtype=dtype.bf16)
+output %3
+output %6
+output %8
+)";
+
+TEST(SavedValues, ACopyOfAnOutputThatEagerDoesNotSave) {
+  const Joint j = joint(kWidened, 1, 1);
+  const SavedValues c = choose(j);
+  EXPECT_EQ(c.eager_bytes, kMatrix);
+  EXPECT_EQ(c.bytes, kMatrix / 2);
+  EXPECT_EQ(ids(c.saved), Ids{3});
+  EXPECT_EQ(ids(c.copied), Ids{3});
+  EXPECT_EQ(results(c.recomputed), (Ids{4, 5}));
+  ASSERT_EQ(c.kept.size(), 1u);
+  EXPECT_EQ(c.kept[0].why, KeptFor::Output);
+}
+
 TEST(SavedValues, WhatNoGradientNeedsIsNotSavedFor) {
   const Joint j = joint(R"(
 input %0 : f32[1024, 1024] = argument "x"

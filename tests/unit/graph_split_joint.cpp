@@ -10,7 +10,7 @@
 namespace vesta::graph {
 namespace {
 
-Halves halves(testing_joint::Joint j, const std::vector<uint32_t>& saved) {
+Halves halves(testing_joint::Joint j, const std::vector<uint32_t>& saved, const std::vector<uint32_t>& copied = {}) {
   Joint joint{.first_tangent = j.first_tangent, .first_gradient = j.first_gradient};
   JointPart& part = joint.parts.emplace_back();
   for (size_t i = j.first_tangent; i < j.graph->inputs.size(); ++i) {
@@ -21,9 +21,10 @@ Halves halves(testing_joint::Joint j, const std::vector<uint32_t>& saved) {
     part.gradients.push_back(static_cast<int>(i));
     part.inputs.push_back(0);
   }
-  std::vector<Value*> chosen;
+  std::vector<Value*> chosen, copies;
   const auto note = [&](Value* v) {
     if (v && std::ranges::find(saved, v->id) != saved.end()) chosen.push_back(v);
+    if (v && std::ranges::find(copied, v->id) != copied.end()) copies.push_back(v);
   };
   for (const Input& i : j.graph->inputs) note(i.value);
   bool is_backward = false;
@@ -32,7 +33,7 @@ Halves halves(testing_joint::Joint j, const std::vector<uint32_t>& saved) {
     if (is_backward && !joint.first_backward) joint.first_backward = n;
     for (Value* v : n->results) note(v);
   });
-  return split(std::move(j.graph), joint, chosen);
+  return split(std::move(j.graph), joint, chosen, copies);
 }
 
 std::vector<std::string> names(const Graph& g) {
@@ -79,6 +80,80 @@ output %3
                                                1, 2),
                           {0});
   EXPECT_EQ(names(*h.backward.at(0).graph), (Names{"aten::mul.Tensor", "aten::sin"}));
+}
+
+TEST(SplitJoint, AnOutputThatTheProgramMayWriteToIsCopied) {
+  constexpr const char* kText = R"(
+input %0 : f32[64] = argument "x"
+input %1 : f32[64] = argument "tangent"
+%2 : f32[64] = aten::sin(%0)
+%3 : f32[64] = aten::exp(%2)
+%4 : f32[64] = aten::mul.Tensor(%1, %2)
+output %2
+output %3
+output %4
+)";
+  const Halves h = halves(testing_joint::joint(kText, 1, 1), {2}, {2});
+  verify(*h.forward);
+  EXPECT_EQ(names(*h.forward), (Names{"aten::sin", "aten::clone", "aten::exp"}));
+  ASSERT_EQ(h.saved.size(), 1u);
+  EXPECT_EQ(h.forward->outputs.at(static_cast<size_t>(h.saved[0].index)).value->producer->op->name, "aten::clone");
+  EXPECT_EQ(h.forward->outputs.at(0).value->producer->op->name, "aten::sin");
+  EXPECT_EQ(names(*h.backward.at(0).graph), Names{"aten::mul.Tensor"});
+  EXPECT_EQ(halves(testing_joint::joint(kText, 1, 1), {2}).saved.at(0).index, 0);  // the output itself
+}
+
+// The loss of bf16 logits, which the program returns.
+constexpr const char* kLoss = R"(
+input %0 : bf16[4096, 768] = argument "x"
+input %1 : bf16[768, 5000] = parameter "w"
+input %2 : f32[4096, 5000] = argument "tangent"
+%3 : bf16[4096, 5000] = aten::mm(%0, %1)
+%4 : f32[4096, 5000] = aten::_to_copy(%3, dtype=dtype.f32)
+%5 : f32[4096, 5000] = aten::_log_softmax(%4, 1, false)
+%6 : f32[4096] = aten::sum.dim_IntList(%5, [1])
+%7 : f32[4096, 5000] = aten::_log_softmax_backward_data(%2, %5, 1, dtype.f32)
+%8 : bf16[4096, 5000] = aten::_to_copy(%7, dtype=dtype.bf16)
+output %3
+output %6
+output %8
+)";
+
+TEST(SplitJoint, ASoftmaxInAWiderTypeIsComputedAgainFromItsNarrowOperand) {
+  testing_joint::Joint j = testing_joint::joint(kLoss, 1, 1);
+  const int64_t wide = int64_t{4096} * 5000 * 4;
+  EXPECT_EQ(testing_joint::choose(j).bytes, wide);
+  Joint joint{.first_tangent = j.first_tangent, .first_gradient = j.first_gradient};
+  j.graph->for_each_node([&](Node* n) {
+    if (n->op->name == "aten::_log_softmax_backward_data") joint.first_backward = n;
+  });
+  const std::vector<Node*> found = find_wide_softmax(*j.graph, joint);
+  ASSERT_EQ(found.size(), 1u);
+  divide_softmax(*j.graph, found);
+  verify(*j.graph);
+  const SavedValues c = testing_joint::choose(j);
+  EXPECT_EQ(c.eager_bytes, wide);
+  EXPECT_EQ(c.bytes, wide / 2 + 2 * 4096 * 4);  // the logits, and two numbers for each row
+  EXPECT_EQ(c.copied.size(), 1u);
+}
+
+TEST(SplitJoint, ASoftmaxStaysWholeWhereNothingIsGained) {
+  const auto found = [](std::string_view text, const CheckpointRegion& region = {}) {
+    const auto graph = parse(text);
+    return find_wide_softmax(*graph, Joint{.checkpoints = {region}}).size();
+  };
+  std::string narrow = kLoss;
+  EXPECT_EQ(found(narrow), 1u);
+  EXPECT_EQ(found(narrow, {5, 6}), 0u);  // in a checkpoint region
+  narrow.replace(narrow.find("output %6"), 9, "output %5");
+  EXPECT_EQ(found(narrow), 0u);  // the program returns it
+  EXPECT_EQ(found(R"(
+input %0 : f32[8, 8] = argument "x"
+%1 : f32[8, 8] = aten::_softmax(%0, 1, false)
+%2 : f32[8, 8] = aten::neg(%1)
+output %2
+)"),
+            0u);  // its operand is as wide
 }
 
 TEST(SplitJoint, MasksOfFloatsAreSavedAsBooleans) {

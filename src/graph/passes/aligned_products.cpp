@@ -115,18 +115,34 @@ Value* padded(Builder& b, const Operand& o, const Product& p) {
            {b("aten::constant_pad_nd", {in_memory, IntList{Expr(0), Expr(first), Expr(0), Expr(second)}, Expr(0)})});
 }
 
+// The product of this node, if it is to be padded.
+std::optional<Product> unaligned_product(Node* n, const PassContext& context) {
+  std::optional<Product> p = product_of(n, context.device);
+  if (!p || !find_padding(*p) || !pays(*p)) return std::nullopt;
+  if (context.computes_product && context.computes_product(p->sizes[Rows], p->sizes[Columns], p->sizes[Inner]))
+    return std::nullopt;
+  return p;
+}
+
+// The library may add up in another order.
+bool may_pad(const PassContext& context) { return context.options.numerics != "eager"; }
+
 }  // namespace
 
+bool has_unaligned_products(const Graph& graph, const PassContext& context) {
+  if (!may_pad(context)) return false;
+  for (Node* n = graph.first(); n && n != context.end; n = n->next)
+    if (unaligned_product(n, context)) return true;
+  return false;
+}
+
 bool align_products(Graph& graph, const PassContext& context) {
-  // The library may add up in another order.
-  if (context.options.numerics == "eager") return false;
+  if (!may_pad(context)) return false;
   Rewriter rewriter(graph, context);
-  for (Node *n = graph.first(), *next = nullptr; n; n = next) {
+  for (Node *n = graph.first(), *next = nullptr; n && n != context.end; n = next) {
     next = n->next;
-    std::optional<Product> p = product_of(n, context.device);
-    if (!p || !find_padding(*p) || !pays(*p)) continue;
-    if (context.computes_product && context.computes_product(p->sizes[Rows], p->sizes[Columns], p->sizes[Inner]))
-      continue;
+    const std::optional<Product> p = unaligned_product(n, context);
+    if (!p) continue;
     if (!rewriter.may()) break;
     Builder b(graph, n);
     b.source = n->source;

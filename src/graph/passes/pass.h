@@ -18,6 +18,8 @@ struct PassContext {
   // On a CPU: the rows of a panel in which a kernel reads a packed weight for a product of these sizes, whose operand's
   // rows are `apart` elements apart; 0: packing does not pay. None: no kernel computes products.
   std::function<int64_t(int64_t rows, int64_t columns, int64_t inner, int64_t apart)> panel_of = {};
+  // Nodes from here on stay as they are, for align_products; nullptr: there are none.
+  const Node* end = nullptr;
   // Asks for permission to make one more rewrite; false once Options::rewrite_limit is reached. A pass asks before
   // every rewrite.
   std::function<bool()> may_rewrite = [] { return true; };

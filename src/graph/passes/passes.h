@@ -28,6 +28,7 @@ bool write_one_query_attention(Graph& graph, const PassContext& context);
 bool share_keys_of_groups(Graph& graph, const PassContext& context);
 bool write_wide_products(Graph& graph, const PassContext& context);
 bool align_products(Graph& graph, const PassContext& context);
+bool has_unaligned_products(const Graph& graph, const PassContext& context);  // which align_products() would pad
 bool use_gemm_epilogue(Graph& graph, const PassContext& context);
 bool decompose_composites(Graph& graph, const PassContext& context);
 
