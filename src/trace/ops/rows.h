@@ -48,6 +48,7 @@ std::span<const OperatorRow> linear_algebra_rows();
 std::span<const OperatorRow> normalization_rows();
 std::span<const OperatorRow> optimizer_rows();
 std::span<const OperatorRow> pooling_rows();
+std::span<const OperatorRow> upsampling_rows();
 std::span<const OperatorRow> view_rows();
 
 // ---- for handlers
