@@ -83,8 +83,8 @@ class Graph:
     graph has run. ``compiled``: kernels and calls into ATen. ``steps``: these in the order in which a call runs them;
     empty if gradients are recorded. ``backward``: the backward halves that have run, where gradients are recorded
     (``trains``); ``backward_failures``: why compiles of such a half failed, or its last failed run, whose passes run as
-    calls of its operators; ``activations``: what a call saves for them and what they compute again; ``saved_bytes``: of the tensors that it
-    saves, and ``eager_saved_bytes``: of those that eager saves.
+    calls of its operators; ``activations``: what a call saves for them and what they compute again; ``saved_bytes``: of
+    the tensors that it saves, and ``eager_saved_bytes``: of those that eager saves.
     ``pending``: the compile still goes on in the background, and calls run in tier 0
     or 1. ``tier``: how calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine
     code. 3: with machine code that was tuned on the GPU. ``early_hits``: the hits that tier 1 served while the compile

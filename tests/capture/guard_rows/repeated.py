@@ -260,7 +260,7 @@ WithBoth.sign = WithDictAlone.sign = 1.0
 
 @row
 def classes_and_dicts_of_parts(runner: Runner) -> None:
-    """So many dicts that they are watched, so that classes and dicts of objects are compared after such a write alone."""
+    """With so many dicts they are watched, and classes and dicts of objects are compared after such a write alone."""
     parts = {f"p{i}": (WithBoth if i % 2 else WithDictAlone)(1.0 + i / 8) for i in range(40)}
 
     @runner.compile
