@@ -81,6 +81,8 @@ struct Halves {
   std::vector<std::vector<int64_t>> crossing_sizes;
 };
 
+// The number of the checkpoint region that a value is in; -1: it is in none.
+int checkpoint_of(const Joint& joint, const Value& v);
 // Whether a second run has no effect and gives equal results.
 bool can_run_again(const Graph& graph);
 
@@ -100,14 +102,14 @@ void narrow_masks(Graph& joint);
 // Attention without dropout returns a random state in the CPU's memory that its backward pass takes and does not read.
 // Gives it a zero on the GPU instead, so that CUDA graphs may contain both.
 void replace_unread_random_states(Graph& joint);
-// Eager saves the result of a softmax in a wider type than its operand's, as in the loss of bf16 logits, which is f32.
-// Finds those of the forward pass; they are of no checkpoint region.
+// Finds each softmax of the forward pass whose result has a wider type than its operand, as in the f32 loss of bf16
+// logits. Eager saves the wide result. Those in checkpoint regions are not found.
 std::vector<Node*> find_wide_softmax(const Graph& graph, const Joint& joint);
-// Replaces them by their formula, so that the narrow operand may be saved, with the maximum and the sum of each row.
+// Replaces these nodes by softmax's formula. Then the narrow operand can be saved, with two numbers for each row.
 void divide_softmax(Graph& joint, std::span<Node* const> nodes);
 
-// Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it; `copied`:
-// those of them of which the halves read a copy, which the forward half makes (choose_saved() in graph/saved_values.h).
+// Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it. `copied`:
+// the part of `saved` that the forward half copies; the backward halves read the copies. See choose_saved().
 Halves split(std::unique_ptr<Graph> graph, const Joint& joint, std::span<Value* const> saved,
              std::span<Value* const> copied = {});
 

@@ -20,7 +20,7 @@ struct Chains {
   std::vector<ChainPlace> places;
 };
 // Follows next[i], which stands in the next layer where i stands; -1: nothing does; i itself: all layers share it.
-// before[next[i]] is i. Returns none if members follow each other in a circle.
+// `before` is the inverse: before[next[i]] is i. Returns nullopt if `next` has a cycle.
 std::optional<Chains> chains_of(const std::vector<int>& next, const std::vector<int>& before);
 
 // Which of a graph's inputs, outputs or mutations the graph with fewer layers keeps.

@@ -9,8 +9,8 @@ namespace vesta::graph {
 namespace {
 
 constexpr int64_t kNever = int64_t{1} << 46;  // bytes: more than there are
-constexpr int64_t kWriteOfCopy = 4;  // a kernel that reads a value writes its copy in a part of the time of a load
-constexpr double kMostCost = 1e16;   // half a minute on a GPU: sums of costs stay far from overflow
+constexpr int64_t kWriteOfCopy = 4;           // the write of a copy takes 1 / kWriteOfCopy of the time of a load
+constexpr double kMostCost = 1e16;            // half a minute on a GPU: sums of costs stay far from overflow
 
 bool draws(const Node& n) {
   if (!n.op->has(kRandom)) return false;

@@ -224,6 +224,12 @@ class Splitter {
 
 }  // namespace
 
+int checkpoint_of(const Joint& joint, const Value& v) {
+  const auto after = std::ranges::upper_bound(joint.checkpoints, v.id, {}, &CheckpointRegion::first);
+  if (after == joint.checkpoints.begin() || v.id >= std::prev(after)->end) return -1;
+  return static_cast<int>(after - joint.checkpoints.begin()) - 1;
+}
+
 bool can_run_again(const Graph& graph) {
   for (const Node* n = graph.first(); n; n = n->next)
     if (!is_pure(*n)) return false;

@@ -31,9 +31,7 @@ std::vector<Node*> find_wide_softmax(const Graph& graph, const Joint& joint) {
     if (!is_wide_softmax(*n)) continue;
     const Value* const result = n->results[0];
     const bool crosses = std::ranges::find(joint.crossings, result, &Crossing::value) != joint.crossings.end();
-    const bool in_region = std::ranges::any_of(
-        joint.checkpoints, [&](const CheckpointRegion& r) { return result->id >= r.first && result->id < r.end; });
-    if (!crosses && !in_region && !graph.is_result(result)) out.push_back(n);
+    if (!crosses && checkpoint_of(joint, *result) < 0 && !graph.is_result(result)) out.push_back(n);
   }
   return out;
 }

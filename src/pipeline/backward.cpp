@@ -14,7 +14,7 @@
 #include "graph/tangents.h"
 #include "interop/conj_neg.h"
 #include "interop/torch_types.h"
-#include "schedule/cuda/products.h"
+#include "pipeline/planning.h"
 #include "trace/graph_interpreter.h"
 
 namespace vesta::pipeline {
@@ -172,13 +172,8 @@ std::vector<TangentState> likely_states(const graph::BackwardHalf& half) {
 graph::RegionOf region_of(const graph::Joint& joint) {
   if (joint.checkpoints.empty()) return {};
   return [&joint](const graph::Node* n) {
-    for (const graph::Value* v : n->results) {
-      if (!v) continue;
-      const auto after = std::ranges::upper_bound(joint.checkpoints, v->id, {}, &graph::CheckpointRegion::first);
-      if (after == joint.checkpoints.begin() || v->id >= std::prev(after)->end) return -1;
-      return static_cast<int>(after - joint.checkpoints.begin()) - 1;
-    }
-    return -1;
+    const auto first = std::ranges::find_if(n->results, [](const graph::Value* v) { return v != nullptr; });
+    return first == n->results.end() ? -1 : checkpoint_of(joint, **first);
   };
 }
 
@@ -203,15 +198,11 @@ ActivationReport report_of(const graph::SavedValues& saved) {
 // the values of the forward pass.
 std::optional<graph::PassContext> padding_of(const graph::Graph& g, const graph::Joint& joint, const Options& options,
                                              const Target& target) {
-  const bool skipped = std::ranges::find(options.skip_passes, "aligned-products") != options.skip_passes.end();
-  if (target.device != DeviceType::CUDA || !options.kernels || skipped) return std::nullopt;
+  if (target.device != DeviceType::CUDA || !options.kernels || graph::skips(options, "aligned-products"))
+    return std::nullopt;
   if (!joint.crossings.empty() || !joint.checkpoints.empty()) return std::nullopt;
-  graph::PassContext context{
-      .options = options,
-      .device = target.device,
-      .computes_product = [&target](int64_t rows, int64_t columns,
-                                    int64_t inner) { return schedule::computes_product(rows, columns, inner, target); },
-      .end = joint.first_backward};
+  graph::PassContext context = pass_context(options, target, false);
+  context.end = joint.first_backward;
   return graph::has_unaligned_products(g, context) ? std::optional(std::move(context)) : std::nullopt;
 }
 

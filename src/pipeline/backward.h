@@ -47,7 +47,7 @@ class BackwardCompiles {
     CompileReport report;
     std::exception_ptr error;
     std::string why;        // it failed
-    std::string run_error;  // of the last run that failed
+    std::string run_error;  // the message of the last failed run
     bool is_late = false;   // a pass has waited for it, and no other one will
   };
   Variant& start(const States& states, std::unique_ptr<graph::Graph> graph);

@@ -28,10 +28,6 @@ void spoil_graph(graph::Graph& graph) {
   graph.outputs[0].value = graph::Builder(graph)("aten::neg", {v});
 }
 
-bool skips(const Options& options, std::string_view pass) {
-  return std::ranges::find(options.skip_passes, pass) != options.skip_passes.end();
-}
-
 }  // namespace
 
 bool verifies_stages() {
@@ -52,7 +48,7 @@ schedule::Plan Planning::plan_every_layer(const Traced& traced) { return plan(gr
 
 std::optional<schedule::Plan> Planning::plan_layers_once(const Traced& traced) {
   // A limit of rewrites counts those of all layers.
-  if (skips(options_, kLayersPass) || options_.rewrite_limit >= 0) return {};
+  if (graph::skips(options_, kLayersPass) || options_.rewrite_limit >= 0) return {};
   std::optional<graph::Layers> layers;
   const Stopwatch watch;
   {
@@ -133,25 +129,30 @@ void Planning::take_memory(int64_t bytes, const graph::Graph& planned) {
                fmt::format("the plan of {} operators", planned.node_count()), &cancel_);
 }
 
-void Planning::run_passes(graph::Graph& graph, bool inference) {
-  graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
-  if (target_.device == DeviceType::CUDA) {
-    context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
-      return schedule::computes_product(rows, columns, inner, target_);
+graph::PassContext pass_context(const Options& options, const Target& target, bool inference) {
+  graph::PassContext context{.options = options, .device = target.device, .inference = inference};
+  if (target.device == DeviceType::CUDA) {
+    context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {
+      return schedule::computes_product(rows, columns, inner, target);
     };
-  } else if (codegen::available(target_) && options_.numerics != "eager") {
+  } else if (codegen::available(target) && options.numerics != "eager") {
     // On a CPU, kernels that round as eager does compute no product.
-    context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
-      return schedule::computes_in_registers(rows, columns, inner, target_);
+    context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {
+      return schedule::computes_in_registers(rows, columns, inner, target);
     };
     // Layers have weights of the same few sizes.
-    context.panel_of = [this, known = std::map<std::array<int64_t, 4>, int64_t>()](
+    context.panel_of = [&target, known = std::map<std::array<int64_t, 4>, int64_t>()](
                            int64_t rows, int64_t columns, int64_t inner, int64_t apart) mutable {
       const auto [it, fresh] = known.try_emplace({rows, columns, inner, apart});
-      if (fresh) it->second = schedule::panel_of(rows, columns, inner, apart, target_);
+      if (fresh) it->second = schedule::panel_of(rows, columns, inner, apart, target);
       return it->second;
     };
   }
+  return context;
+}
+
+void Planning::run_passes(graph::Graph& graph, bool inference) {
+  const graph::PassContext context = pass_context(options_, target_, inference);
   const StageClock all("passes");
   fault::reached("passes");
   Stopwatch watch;

@@ -5,6 +5,7 @@
 #include "base/compile_memory.h"
 #include "base/fault.h"
 #include "base/stage_clock.h"
+#include "graph/passes/pass.h"
 #include "pipeline/dump.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
@@ -14,6 +15,9 @@ namespace vesta::pipeline {
 
 // The name by which Options::skip_passes switches off that layers are planned once.
 inline constexpr std::string_view kLayersPass = "layers";
+
+// The context of the passes of a compile. It refers to the options and to the target, which must outlive it.
+graph::PassContext pass_context(const Options& options, const Target& target, bool inference);
 
 // Whether graphs and plans are verified between stages, where a wrong pass would otherwise show up far away: in debug
 // builds, and with VESTA_VERIFY in the environment.

@@ -47,7 +47,7 @@ def test_one_graph_for_all_sizes(dims: int, mode: str, gradients: bool) -> None:
     given = images(dims)
     fixed, scales = (7, 16, 5)[:dims], [2.0, 0.5, 1.75][:dims]
     assert graphs_of(lambda x: functional.interpolate(x, size=fixed, mode=mode), given, gradients) == 1
-    if mode != "area":  # it computes the sizes in Python, with floats
+    if mode != "area":  # for "area", F.interpolate computes the sizes in Python, as floats
         assert graphs_of(lambda x: functional.interpolate(x, scale_factor=scales, mode=mode), given, gradients) == 1
     twice = lambda x: functional.interpolate(x, size=[n * 2 for n in x.shape[2:]], mode=mode)  # noqa: E731
     assert graphs_of(twice, given, gradients) == 1

@@ -3,6 +3,8 @@
 // may not change what a graph computes, nor the types of its outputs and mutations.
 #pragma once
 
+#include <algorithm>
+
 #include "graph/graph.h"
 #include "vesta/options.h"
 
@@ -24,6 +26,11 @@ struct PassContext {
   // every rewrite.
   std::function<bool()> may_rewrite = [] { return true; };
 };
+
+// Whether Options::skip_passes names the pass.
+inline bool skips(const Options& options, std::string_view pass) {
+  return std::ranges::find(options.skip_passes, pass) != options.skip_passes.end();
+}
 
 // Returns whether the graph changed.
 using PassFn = bool (*)(Graph& graph, const PassContext& context);

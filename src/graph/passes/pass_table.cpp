@@ -51,13 +51,9 @@ void run_passes(Graph& graph, const PassContext& context, bool verify_each,
   int64_t left = context.options.rewrite_limit;
   if (left >= 0) counted.may_rewrite = [&left, &context] { return left > 0 && context.may_rewrite() && left-- > 0; };
   if (verify_each) verify(graph);
-  auto skipped = [&](std::string_view name) {
-    const auto& names = context.options.skip_passes;
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  const bool sweep = !skipped(kSweep.name);
+  const bool sweep = !skips(context.options, kSweep.name);
   for (const PassRow& row : kPasses) {
-    if (skipped(row.name) || (row.device && *row.device != context.device)) continue;
+    if (skips(context.options, row.name) || (row.device && *row.device != context.device)) continue;
     if (!context.options.kernels && !row.keeps_calls) continue;
     if (observe) observe(row, true);
     const bool changed = row.run(graph, counted);

@@ -10,6 +10,7 @@
 
 #include "graph/rules/broadcast.h"
 #include "trace/ops/rows.h"
+#include "trace/ops/symbolic_sizes.h"
 
 namespace vesta::trace {
 namespace {
@@ -61,8 +62,8 @@ std::vector<c10::SymInt> joined(c10::SymIntArrayRef sizes, std::initializer_list
   return all;
 }
 
-// Whether the batches of the larger operand become rows of one matrix. They do where that needs no copy, and also where
-// the smaller operand has a gradient, which would otherwise be as large as the batches.
+// Whether the batches of the larger operand become rows of one matrix. They do where that needs no copy. They also do
+// where the smaller operand requires a gradient: without it, that gradient would first be computed for each batch.
 bool folds(const at::Tensor& a, const at::Tensor& b) {
   const bool a_is_larger = a.dim() >= b.dim();
   const at::Tensor larger = a_is_larger ? a : b.mT(), &smaller = a_is_larger ? b : a;
@@ -114,9 +115,7 @@ at::Tensor product_of_batches(const at::Tensor& a, const at::Tensor& b) {
 
 void matmul(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
-  const auto is_symbolic = [](const c10::SymInt& size) { return size.is_symbolic(); };
-  const bool symbolic =
-      std::ranges::any_of(a.sym_sizes(), is_symbolic) || std::ranges::any_of(b.sym_sizes(), is_symbolic);
+  const bool symbolic = any_symbolic(a.sym_sizes()) || any_symbolic(b.sym_sizes());
   const bool has_batches = std::min(a.dim(), b.dim()) > 0 && std::max(a.dim(), b.dim()) > 2;
   if (!symbolic || !has_batches) return decompose(r, op, stack);
   reply(op, stack, folds(a, b) ? product_of_rows(a, b) : product_of_batches(a, b));

@@ -1,10 +1,10 @@
 // Interpolation of symbolic sizes. ATen's composite forms (F.interpolate calls them) read sizes as numbers, which makes
 // a graph for these sizes alone, and refuse a symbolic size as an argument.
-#include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "trace/ops/rows.h"
+#include "trace/ops/symbolic_sizes.h"
 
 namespace vesta::trace {
 namespace {
@@ -45,12 +45,9 @@ std::optional<std::vector<c10::SymInt>> result_sizes(c10::SymIntArrayRef images,
 void upsample(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor x = argument(op, stack, 0).toTensor();
   const c10::IValue given = argument(op, stack, 1), factors = argument(op, stack, op.arg_count - 1);
-  const auto is_symbolic = [](const c10::SymInt& size) { return size.is_symbolic(); };
-  const bool symbolic = std::ranges::any_of(x.sym_sizes(), is_symbolic) ||
-                        (!given.isNone() && std::ranges::any_of(given.toSymIntVector(), is_symbolic));
+  const bool symbolic = any_symbolic(x.sym_sizes()) || (!given.isNone() && any_symbolic(given.toSymIntVector()));
   if (!symbolic || x.dim() < 3) return decompose(r, op, stack);
-  std::optional<std::vector<double>> scales;
-  if (!factors.isNone()) scales = factors.toDoubleVector();
+  const auto scales = factors.toOptional<std::vector<double>>();
   const auto sizes = result_sizes(x.sym_sizes().slice(2), given, scales);
   if (!sizes) return decompose(r, op, stack);
   // The form with a number for each dimension: input, sizes, perhaps align_corners, scales.

@@ -260,7 +260,8 @@ WithBoth.sign = WithDictAlone.sign = 1.0
 
 @row
 def classes_and_dicts_of_parts(runner: Runner) -> None:
-    """With so many dicts they are watched, and classes and dicts of objects are compared after such a write alone."""
+    """The function reads so many dicts that Vesta has CPython watch them. It then compares the classes and dicts of
+    objects only after some object got another class or dict."""
     parts = {f"p{i}": (WithBoth if i % 2 else WithDictAlone)(1.0 + i / 8) for i in range(40)}
 
     @runner.compile

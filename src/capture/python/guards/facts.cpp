@@ -39,6 +39,10 @@ void Facts::add(const Fact& fact, When when) {
   for (size_t w = when; w < lists_.size(); ++w) lists_[w].words.push_back(fact);
 }
 
+Facts::When Facts::after_parts(PyObject* x, bool stays) const {
+  return watches_ && stays && notes_parts_of(Py_TYPE(x)) ? PartsChanged : Always;
+}
+
 bool Facts::is_version(int source, PyObject* dict) {
   if (!PyDict_Check(dict)) return false;
   // First: Python 3.12 notes in a dict's version that the dict is watched.
@@ -65,7 +69,7 @@ bool Facts::is_read(int source, const Source& s, PyObject* parent, bool parent_s
         return false;
       }
 #endif
-      is(place, x, parent_stays && notes_parts_of(Py_TYPE(parent)) ? PartsChanged : Always);
+      is(place, x, after_parts(parent, parent_stays));
       return true;
     }
     case SourceKind::SequenceItem: {

@@ -33,17 +33,20 @@ class Facts {
 
   // Forgets all facts. `dicts`: how many is_version() will be called for.
   void begin(size_t dicts);
-  // The fact holds in between, if those before it do.
+  // Between the events that `when` names, the fact holds if the facts before it hold.
   template <class Word>
     requires(std::is_pointer_v<Word> || std::is_same_v<Word, Py_ssize_t>)
   void is(const Word* place, Word value, When when = Always) {
     add({reinterpret_cast<const uint64_t*>(place), std::bit_cast<uint64_t>(value)}, when);
   }
+  // When to compare the class of an object, or its dict. `stays`: as long as no watched dict changes, no other object
+  // can have its address.
+  When after_parts(PyObject* x, bool stays) const;
   void is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
   // Nobody writes to the dict of this source. False: Python has no versions for it.
   bool is_version(int source, PyObject* dict);
   // The fact by which a source gives `x` again as long as its parent is the same; the value of a dict is looked up.
-  // `parent_stays`: as long as no watched dict changes, no other object can have the parent's address.
+  // `parent_stays`: as in after_parts().
   // False: there is none.
   bool is_read(int source, const Source& s, PyObject* parent, bool parent_stays, PyObject* x);
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "capture/python/values/object_parts.h"
-
 namespace vesta::capture {
 namespace {
 
@@ -75,6 +73,7 @@ bool GuardCache::find_facts(const std::vector<Source>& sources, const std::vecto
     else
       always_check(static_cast<int>(i));  // it may change without a sign
   }
+  const auto stays = [&](int source) { return plan_.stays[static_cast<size_t>(source)] == CachePlan::SameObject; };
   facts_.begin(static_cast<size_t>(std::count(dict_read.begin(), dict_read.end(), 1)));
   for (size_t i = 0; i < sources.size(); ++i) {
     if (plan_.stays[i] == CachePlan::Changes) continue;
@@ -88,18 +87,14 @@ bool GuardCache::find_facts(const std::vector<Source>& sources, const std::vecto
     else if (is_first)
       roots_.push_back({s.kind, static_cast<int>(i), x});
     else if (plan_.stays[i] == CachePlan::SamePlace && parent &&
-             !facts_.is_read(static_cast<int>(i), s, parent,
-                             plan_.stays[static_cast<size_t>(s.parent)] == CachePlan::SameObject, x))
+             !facts_.is_read(static_cast<int>(i), s, parent, stays(s.parent), x))
       return false;
     if (!x) continue;
     if (plan_.typed[i]) {
       // A watched dict that is at its place is the one that it was.
       const bool is_watched = s.kind == SourceKind::InstanceDict && dict_read[i] && PyDict_CheckExact(x);
-      const bool is_noted = plan_.stays[i] == CachePlan::SameObject && notes_parts_of(Py_TYPE(x));
       facts_.is(&x->ob_type, Py_TYPE(x),
-                is_watched ? Facts::DictsChanged
-                : is_noted ? Facts::PartsChanged
-                           : Facts::Always);
+                is_watched ? Facts::DictsChanged : facts_.after_parts(x, stays(static_cast<int>(i))));
     }
     if (size_read[i]) facts_.is_of_size(x);
     if (code[i]) {

@@ -1,7 +1,6 @@
 #include "capture/python/values/object_parts.h"
 
 #include "capture/python/object.h"
-#include "capture/python/values/names.h"
 
 namespace vesta::capture {
 namespace {
