@@ -22,6 +22,7 @@ test: build  ## unit tests in C++, then the Python tests, in at most 8 minutes o
 	@tools/run_tests.sh $(ARGS)
 
 test-long: build  ## the Python tests that `make test` leaves out: long sweeps
+	@tools/setup.sh --chromium --no-build
 	@tools/run_tests.sh --long
 
 nightly: build  ## test-long, test-matrix and test-sanitize, row by row, with a table of times and results at the end

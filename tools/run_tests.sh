@@ -34,8 +34,6 @@ VENV=${VENV:-.venv}
 if [ -z "${WORKERS:-}" ]; then
   WORKERS=$(awk -v cores="$(nproc)" '/MemAvailable/ { n = int($2 / 3000000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 fi
-# Tests run side by side, each with threads for all cores: a thread with nothing to do sleeps, and takes no other's core.
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 failed=0
 started=$SECONDS
 
@@ -43,7 +41,11 @@ started=$SECONDS
 python_tests() {
   PYTHONPATH="$PWD/$BUILD/python:$PWD" VESTA_BUILD="$BUILD" "$VENV/bin/python" -m pytest -v "$@" || failed=1
 }
+# Of tests that run side by side, each with threads for all cores, a thread with nothing to do sleeps, and takes no other's
+# core. A test that runs alone measures times, and small products of PyTorch take ten times as long with such threads.
 side_by_side=(-n "$WORKERS" --dist worksteal)
+wait_policy=${OMP_WAIT_POLICY:-}
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 
 if [ $# -gt 0 ]; then
   name="these tests"
@@ -51,6 +53,7 @@ if [ $# -gt 0 ]; then
 elif [ "$long" = 1 ]; then
   name="make test-long"
   python_tests "${side_by_side[@]}" --durations=0 --durations-min=1 -m "slow and not alone"
+  if [ -z "$wait_policy" ]; then unset OMP_WAIT_POLICY; fi
   python_tests --durations=0 -m alone
 else
   name="make test"

@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOF'
-usage: tools/setup.sh [--lint] [--valgrind] [--peers] [--no-build] [--no-link] [--no-system]
+usage: tools/setup.sh [--lint] [--valgrind] [--chromium] [--peers] [--no-build] [--no-link] [--no-system]
 
 Runs the steps that are still missing, in this order:
   system   Debian packages (apt-get as root or by sudo)
@@ -15,6 +15,7 @@ Runs the steps that are still missing, in this order:
 
   --lint       also clang-format and clang-tidy
   --valgrind   also valgrind
+  --chromium   also Chromium, in which a test shows the page that explain writes
   --peers      also the engines that `make bench-peers` compares with
   --no-build   stop before configuring
   --no-link    build, but do not change what .venv imports
@@ -31,11 +32,12 @@ environment:
 EOF
 }
 
-lint=0 valgrind=0 peers=0 build=1 link=1 system=1
+lint=0 valgrind=0 chromium=0 peers=0 build=1 link=1 system=1
 while [ $# -gt 0 ]; do
   case "$1" in
     --lint) lint=1 ;;
     --valgrind) valgrind=1 ;;
+    --chromium) chromium=1 ;;
     --peers) peers=1 ;;
     --no-link) link=0 ;;
     --no-build) build=0 ;;
@@ -67,6 +69,7 @@ system_packages() {
     nlohmann-json3-dev libgtest-dev libflatbuffers-dev flatbuffers-compiler)
   if [ "$lint" = 1 ]; then packages+=(clang-format-19 clang-tidy-19); fi
   if [ "$valgrind" = 1 ]; then packages+=(valgrind); fi
+  if [ "$chromium" = 1 ]; then packages+=(chromium); fi
   if [ "$PYTHON" = python3.11 ] && ! have_python "$PYTHON"; then packages+=(python3.11 python3.11-dev python3.11-venv); fi
   command -v dpkg-query >/dev/null || { say "not a Debian system: these are taken to be there: ${packages[*]}"; return; }
 

@@ -141,6 +141,8 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("convolution_us", &MachineCosts::convolution_us)
       .def_readwrite("packed_convolution_us", &MachineCosts::packed_convolution_us)
       .def_readwrite("bytes_per_us", &MachineCosts::bytes_per_us)
+      .def_readwrite("memory_bytes_us", &MachineCosts::memory_bytes_us)
+      .def_readwrite("last_cache_bytes", &MachineCosts::last_cache_bytes)
       .def_readwrite("linear_flops_us", &MachineCosts::linear_flops_us)
       .def_readwrite("packed_linear_flops_us", &MachineCosts::packed_linear_flops_us)
       .def_readwrite("convolution_flops_us", &MachineCosts::convolution_flops_us)

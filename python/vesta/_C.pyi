@@ -144,6 +144,8 @@ class MachineCosts:
     convolution_us: float
     packed_convolution_us: float
     bytes_per_us: float
+    memory_bytes_us: float
+    last_cache_bytes: float
     linear_flops_us: float
     packed_linear_flops_us: float
     convolution_flops_us: float
@@ -724,12 +726,23 @@ class Inspection:
     @property
     def kernels(self) -> list[InspectedKernel]: ...
 
+class MeasuredRun:
+    """Time and memory of a compiled graph's run: python/bindings/measured_run.h."""
+
+    @property
+    def least_us(self) -> float: ...
+    @property
+    def kept_bytes(self) -> int: ...
+    @property
+    def most_bytes(self) -> int: ...
+
 class Repeated:
     """A case that was compiled again."""
 
     @property
     def report(self) -> CompileReport: ...
     def run(self, tensors: Sequence[torch.Tensor], integers: Sequence[int]) -> list[Any]: ...
+    def measure(self, tensors: Sequence[torch.Tensor], integers: Sequence[int], seconds: float) -> MeasuredRun: ...
 
 class GraphValue:
     """Stands for a value in the arguments of graph_steps()."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import mmap
+import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,11 +22,16 @@ from vesta.explain import explain
 from vesta.explain_capture import Break, Graph, several
 from vesta.gpu_speed import speed_of_gpu
 from vesta.machine_speed import Speed, speed_of_machine
+from vesta.measured_graph import kept_compiles, measured_graph
 from vesta.warming import arguments_of, warm
 
 __all__ = ["Estimate", "estimate"]
 
 MAP_NORESERVE = 0x4000  # of Linux; mmap does not name it
+
+# What is measured: graphs that need at most so many bytes, and at most this share of the memory that is free, and of
+# which a call takes at most so long by the computed time.
+MEASURED_BYTES, MEASURED_SHARE, MEASURED_US = 2 << 30, 0.5, 1e6
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,9 @@ class Estimate:
     - ``peak_bytes``: all of these and the results of calls into ATen, where most are in use at one time.
     - ``kernels``, ``calls``: launches of kernels and calls into ATen. ``bytes_moved``: read and written by them.
       ``flops``: floating-point operations of products, convolutions and attention.
-    - ``call_us``: time of a call. ``compile_ms``: what the compile took, which went into the cache.
+    - ``call_us``: time of a call. ``measured``: the graph was run on random numbers for it, and on a CPU for
+      ``peak_bytes``; if not, both are computed from the plan. ``compile_ms``: what the compile took, which went into
+      the cache.
     - ``cold``: graph breaks, behind which nothing is counted. ``eager``: why nothing is compiled, or empty.
     """
 
@@ -54,6 +62,7 @@ class Estimate:
     flops: int = 0
     call_us: float = 0.0
     compile_ms: float = 0.0
+    measured: bool = False
     cold: tuple[Break, ...] = ()
     eager: str = ""
 
@@ -67,7 +76,7 @@ class Estimate:
             ("  results", byte_text(self.output_bytes)),
             ("  arena", byte_text(self.arena_bytes)),
             ("  packed weights", byte_text(self.packed_bytes)),
-            ("a call", f"{self.call_us / 1e3:.3f} ms"),
+            ("a call", f"{self.call_us / 1e3:.3f} ms, {'measured' if self.measured else 'computed from the plan'}"),
             ("  steps", f"{several(self.kernels, 'kernel')}, {several(self.calls, 'call')} into ATen"),
             ("  moved", byte_text(self.bytes_moved)),
             ("  computed", f"{self.flops / 1e9:.3f} GFLOP in products"),
@@ -77,13 +86,17 @@ class Estimate:
         return "\n".join([*lines, *(f"without what follows {b.where}, which {b.reason}" for b in self.cold)])
 
 
-def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
+def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: bool = True) -> Estimate:
     """What a call of the compiled model would take, found without running it.
 
     The model is compiled for tensors that have sizes and no memory, so it may be on the meta device and larger than the
-    memory of this machine. Nothing of it runs. The time is computed from the plan and from the speed of this machine,
-    which is measured the first time, in under a second. For a GPU it is that of a call which is recorded as a CUDA
-    graph and waits for the GPU; the memory includes the workspace of the libraries.
+    memory of this machine. Nothing of its Python code runs, and none of its tensors is read.
+
+    Memory and time are first computed from the plan and from the speed of this machine, which is measured once, in
+    under a second. If a call needs at most 2 GiB, half of the memory that is free, and a second, its kernels and calls
+    into ATen are then run on tensors of random numbers, and measured. For a GPU the time is that of a call which is
+    recorded as a CUDA graph and waits for the GPU; its memory is always computed, and includes the workspace of the
+    libraries.
 
     Args:
         model: A module, or a result of :func:`vesta.compile` for one, whose settings are used then. It is not changed.
@@ -91,6 +104,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
             arguments, or one argument. Tensors on the meta device will do.
         device: ``"cpu"`` or ``"cuda"``, for a model on another device, as if it were there. None: that of the model;
             what is on the meta device counts as on the CPU, or on the GPU of the model's other tensors.
+        measure: False: all is computed, in any case.
 
     Raises:
         vesta.errors.UserError: ``model`` is no module, or this machine has no such device.
@@ -114,7 +128,8 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
         compiled = compile(copy.deepcopy(module, hollow_tensors(module, where)), **arguments)
         example, named = pytree.tree_map_only(torch.Tensor, where.without_memory, (args, keywords))
         start = time.perf_counter()
-        (warmed,) = warm(compiled, [named if keywords else example]).calls
+        with kept_compiles() as cases:
+            (warmed,) = warm(compiled, [named if keywords else example]).calls
         compile_ms = (time.perf_counter() - start) * 1e3
     storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors.values()}
     parameters, arguments_ = sum(storages.values()), sum(t.numel() * t.element_size() for t in given)
@@ -122,7 +137,15 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None) -> Estimate:
         return Estimate(parameters, arguments_, compile_ms=compile_ms, eager=warmed.eager)
     (graph,) = explain(compiled).explanation.graphs
     cold = () if warmed.stop is None else (warmed.stop,)
-    return estimate_of(graph, parameters, arguments_, where.speed(), compile_ms, cold)
+    speed = where.speed()
+    e = estimate_of(graph, parameters, arguments_, speed, compile_ms, cold)
+    if measure and graph.compiled is not None and e.call_us <= MEASURED_US and e.peak_bytes <= where.bytes_to_use():
+        run = measured_graph(cases, graph.compiled)
+        if run is not None:
+            e = replace(e, call_us=speed.entry_us + run.least_us, measured=True)
+            if run.kept_bytes >= 0:
+                e = replace(e, peak_bytes=parameters + arguments_ + run.kept_bytes + run.most_bytes)
+    return e
 
 
 def estimate_of(
@@ -149,7 +172,7 @@ def estimate_of(
         sum(s.flops for s in steps),
         speed.entry_us + sum(time_of(s, speed, bytes_per_us) for s in steps),
         compile_ms,
-        cold,
+        cold=cold,
     )
 
 
@@ -191,6 +214,14 @@ class Places:
 
     def speed(self) -> Speed:
         return speed_of_gpu(self.device) if self.device.type == "cuda" else speed_of_machine()
+
+    def bytes_to_use(self) -> int:
+        """The bytes that may be used to measure a graph."""
+        if self.device.type == "cuda":
+            free = torch.cuda.mem_get_info(self.device)[0]
+        else:
+            free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return min(MEASURED_BYTES, int(MEASURED_SHARE * free))
 
     def without_memory(self, t: torch.Tensor) -> torch.Tensor:
         """A tensor with the sizes, strides and dtype of ``t``, whose memory nothing may touch."""

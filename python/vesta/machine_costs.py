@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,8 +21,9 @@ from vesta.explain_capture import Graph
 
 __all__ = ["measure_costs", "use_costs_of_machine"]
 
-NAMES = tuple(name for name in vars(_C.MachineCosts) if name.endswith(("_us", "_factor")))
+NAMES = tuple(name for name in vars(_C.MachineCosts) if name.endswith(("_us", "_factor", "_bytes")))
 LOWEST = 19  # a nice value
+WIDTHS = 64, 80, 96  # of the small models
 started = False
 
 
@@ -59,22 +61,10 @@ def costs_of(values: dict[str, float]) -> _C.MachineCosts:
 
 
 def measure_costs() -> _C.MachineCosts:
-    """Measures for about two seconds: single operators, and a small model by which their costs are corrected."""
-    from vesta.compile import compile
-    from vesta.explain import explain
-    from vesta.machine_speed import measure_speed, microseconds
+    """Measures for about two seconds: single operators, and small models by which their costs are corrected."""
+    from vesta.machine_speed import measure_speed
 
     before = _C.machine_costs()
-    plain = {"cache": False, "only_if_faster": False, "deadline_ms": -1}
-
-    def predicted(model: torch.nn.Module, x: torch.Tensor, costs: _C.MachineCosts) -> Graph:
-        """The model compiled with ``strategy="auto"`` by these costs, for so many calls that it is always compiled."""
-        _C.set_machine_costs(costs)
-        compiled = compile(model, options={**plain, "strategy": "auto", "expected_calls": 10**12})
-        compiled(x), compiled(x), compiled(x)  # the first two calls run uncompiled
-        (graph,) = explain(compiled).explanation.graphs
-        return graph
-
     try:
         with torch.no_grad():
             costs, speed = _C.MachineCosts(), measure_speed()
@@ -82,37 +72,67 @@ def measure_costs() -> _C.MachineCosts:
             costs.attention_us = speed.products["attention f32"][0]
             costs.convolution_us = speed.products["aten::convolution f32"][0]
             costs.packed_convolution_us = speed.product("mkldnn::_convolution_pointwise", "f32")[0]
-            costs.bytes_per_us, costs.entry_us = speed.cache, max(0.2, speed.entry_us)
-            set_rates(costs, microseconds)
-            model, x = Block().eval(), torch.randn(1, 16, 64)
-            graph = predicted(model, x, costs)
-            report = graph.compiled
-            assert report is not None and report.strategy is not None
-            ms = graph.stages
-            costs.codegen_us *= ms.get("codegen", 0.0) / max(report.strategy.whole_ms, 1e-3) or 1.0
-            costs.code_us = ms.get("codegen", 0.0) * 1e3 / graph.op_count
-            by_calls = compile(model, options={**plain, "kernels": False})
-            by_calls(x)
-            (second,) = explain(by_calls).explanation.graphs
-            costs.trace_us = second.stages["trace"] * 1e3 / second.op_count
-            planned = sum(took for stage, took in second.stages.items() if stage != "trace")
-            costs.plan_us = planned * 1e3 / second.op_count
-            eager_us, calls_us = microseconds(lambda: model(x)), microseconds(lambda: by_calls(x))
-            costs.saved_us = max(0.1, (eager_us - calls_us) / graph.op_count)
-            s = report.strategy
-            calls = max(0.1, (calls_us - costs.entry_us) / (s.calls_us - costs.entry_us))
-            python = max(0.1, (eager_us - calls_us) / (s.eager_us - s.calls_us))
-            costs.call_us *= calls
-            costs.python_us *= python
-            costs.frame_us *= python
-            return costs
+            costs.bytes_per_us, costs.memory_bytes_us = speed.cache, speed.memory
+            costs.last_cache_bytes, costs.entry_us = speed.cache_bytes, max(0.2, speed.entry_us)
+            set_rates(costs)
+            found = [Measured(width, costs) for width in WIDTHS]
+        m = {name: statistics.median(vars(one)[name] for one in found) for name in vars(found[0])}
+        costs.codegen_us *= m["codegen"]
+        costs.call_us *= m["calls"]
+        costs.python_us *= m["python"]
+        costs.frame_us *= m["python"]
+        costs.kernel_factor *= m["whole"]
+        costs.product_factor *= m["whole"]
+        costs.code_us, costs.trace_us, costs.plan_us = m["code_us"], m["trace_us"], m["plan_us"]
+        costs.saved_us = m["saved_us"]
+        return costs
     finally:
         _C.set_machine_costs(before)
 
 
-def set_rates(costs: _C.MachineCosts, microseconds: Callable[[Callable[[], object]], float]) -> None:
+class Measured:
+    """What was measured of a :class:`Block`. ``codegen``, ``calls``, ``python``, ``whole``: by what the predictions of
+    code generation, of calls into ATen, of what eager takes beside these, and of kernels are to be multiplied.
+    ``code_us``, ``trace_us``, ``plan_us``, ``saved_us``: see :class:`vesta._C.MachineCosts`."""
+
+    def __init__(self, width: int, costs: _C.MachineCosts) -> None:
+        from vesta.compile import compile
+        from vesta.machine_speed import microseconds
+
+        plain = {"cache": False, "only_if_faster": False, "deadline_ms": -1}
+        model, x = Block(width).eval(), torch.randn(1, 16, width)
+        _C.set_machine_costs(costs)
+        # For so many calls it is always compiled. The first two calls run uncompiled.
+        whole = compile(model, options={**plain, "strategy": "auto", "expected_calls": 10**12})
+        whole(x), whole(x), whole(x)
+        calls = compile(model, options={**plain, "kernels": False})
+        calls(x)
+        graph, early = graph_of(whole), graph_of(calls)
+        report, count = graph.compiled, graph.op_count
+        assert report is not None and report.strategy is not None
+        s, codegen_ms = report.strategy, graph.stages.get("codegen", 0.0)
+        self.codegen = codegen_ms / max(s.whole_ms, 1e-3) or 1.0
+        self.code_us = codegen_ms * 1e3 / count
+        self.trace_us = early.stages["trace"] * 1e3 / count
+        self.plan_us = sum(took for stage, took in early.stages.items() if stage != "trace") * 1e3 / count
+        eager_us, calls_us, whole_us = (microseconds(lambda f=f: f(x)) for f in (model, calls, whole))  # type: ignore[misc]
+        self.saved_us = max(0.1, (eager_us - calls_us) / count)
+        entry = costs.entry_us
+        self.calls = max(0.1, (calls_us - entry) / (s.calls_us - entry))
+        self.python = max(0.1, (eager_us - calls_us) / (s.eager_us - s.calls_us))
+        self.whole = max(0.1, (whole_us - entry) / (s.whole_us - entry)) if report.kernels else 1.0
+
+
+def graph_of(compiled: Callable[..., object]) -> Graph:
+    from vesta.explain import explain
+
+    found: list[Graph] = explain(compiled).explanation.graphs
+    return found[0]
+
+
+def set_rates(costs: _C.MachineCosts) -> None:
     """Products of the sizes of small models, with the weights as programs have them and in the library's own order."""
-    from vesta.machine_speed import convolution, linear, plain_convolution
+    from vesta.machine_speed import convolution, linear, microseconds, plain_convolution
 
     def rate(few: tuple[int, Callable[[], object]], many: tuple[int, Callable[[], object]]) -> float:
         return (many[0] - few[0]) / max(microseconds(many[1]) - microseconds(few[1]), 1e-3)

@@ -39,9 +39,9 @@ class Speed:
     family and dtype, such as "mkldnn::_linear_pointwise f32", the microseconds that a call begins with and its
     floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen. ``kernels``
     and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those without and with
-    matrix products. ``entry_us``: of a call of a compiled module that computes nothing. ``step_us``: what a run needs
-    for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take
-    once. ``overlaps``: a product reads its operands while it computes.
+    matrix products. ``entry_us``: of a call of a compiled module that computes next to nothing. ``step_us``: what a run
+    needs for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries
+    take once. ``overlaps``: a product reads its operands while it computes.
     """
 
     memory: float
@@ -85,12 +85,13 @@ def speed_of_machine() -> Speed:
 
 
 def kept_speed(circumstances: tuple[object, ...], measure: Callable[[], Speed]) -> Speed:
-    """The speed as the cache has it for these circumstances, or else measured now."""
+    """The speed as the cache has it for these circumstances, or else measured now. No random number is drawn."""
     key = "speed_" + hashlib.sha256(repr((circumstances, NUMBERS)).encode()).hexdigest()[:32]
     found = _C.cache_find(key)
     if found is not None:
         return Speed(**json.loads(found))
-    speed = measure()
+    with torch.random.fork_rng(devices=[]):
+        speed = measure()
     _C.cache_put(key, json.dumps(asdict(speed)))
     return speed
 
@@ -212,9 +213,9 @@ def padded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def microseconds_of_entry() -> float:
-    """Of a call of a compiled module that computes nothing."""
-    empty, x = compile(torch.nn.Identity(), options={"cache": False, "kernels": False}), torch.ones(8)
-    return microseconds(lambda: empty(x))
+    """Of a call of a compiled module that computes next to nothing."""
+    small = compile(torch.nn.ReLU(), options={"cache": False, "only_if_faster": False})
+    return microseconds(lambda: small(ONE_ROW))
 
 
 def kernel_factors(entry_us: float) -> tuple[float, float]:

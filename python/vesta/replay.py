@@ -116,7 +116,7 @@ def compare_case(case: _C.Case, repeated: _C.Repeated, values: list[torch.Tensor
         return lambda: repeated.run(made.given, case.integers), _written(case, made)
 
     def kept() -> contextlib.AbstractContextManager[None]:
-        return _seeded(case.seed)
+        return seeded(case.seed)
 
     with torch.no_grad():
         found, why = compare_runs(eager, compiled, Inputs(case).memory, kept)
@@ -136,7 +136,7 @@ def kernels_of(case: _C.Case) -> list[tuple[str, _C.Case, list[torch.Tensor] | N
     kept = dict.fromkeys({value for kernel in whole.kernels for value in kernel.inputs}, torch.empty(0))
     known = True
     try:
-        with _seeded(case.seed), torch.no_grad():
+        with seeded(case.seed), torch.no_grad():
             inputs = Inputs(case, *inputs_that_run(case)).memory
             evaluate(_C.graph_steps(whole.graph), inputs, kept)
     except Exception:
@@ -176,7 +176,7 @@ def _written(case: _C.Case, inputs: Inputs) -> list[Written]:
 
 
 @contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []):
         torch.manual_seed(seed)
         yield

@@ -122,6 +122,16 @@ OperatorCall call_of(const schedule::ExternStep& s, const schedule::Plan& plan) 
   return c;
 }
 
+// The costs for one graph: a call finds nothing in the caches of what does not fit them.
+MachineCosts costs_for(const graph::Graph& traced) {
+  MachineCosts m = machine_costs();
+  double bytes = 0;
+  for (const graph::Input& i : traced.inputs)
+    bytes += static_cast<double>(operand(i.value->type.sizes, i.value->type.dtype).bytes());
+  if (bytes > m.last_cache_bytes) m.bytes_per_us = m.memory_bytes_us;
+  return m;
+}
+
 // Milliseconds that `calls` calls save against the program itself, without the compile.
 double gain_ms(double eager_us, double us, double ms, int64_t calls) {
   return static_cast<double>(calls) * (eager_us - us) / 1e3 - ms;
@@ -140,7 +150,7 @@ void set_machine_costs(const MachineCosts& c) {
 }
 
 StrategyChoice::StrategyChoice(const graph::Graph& traced, int64_t frames, int64_t expected_calls)
-    : costs_(machine_costs()) {
+    : costs_(costs_for(traced)) {
   report_.expected_calls = expected_calls;
   report_.calls_us = report_.whole_us = costs_.entry_us;
   report_.eager_us = static_cast<double>(frames) * costs_.frame_us;

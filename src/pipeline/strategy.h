@@ -27,7 +27,9 @@ struct MachineCosts {
   double step_us = 0.2;   // of a kernel, beside what it computes
   // By what the planner's estimates are to be multiplied, of kernels without and with matrix products.
   double kernel_factor = 1.0, product_factor = 1.0;
-  double bytes_per_us = 20'000;
+  // Read and written by operators. By those of a graph whose inputs take more than the last cache: `memory_bytes_us`.
+  double bytes_per_us = 20'000, memory_bytes_us = 10'000;
+  double last_cache_bytes = 32e6;
   // Floating-point operations per microsecond: of products and convolutions as the program calls them, and as a plan
   // calls them with weights in the library's own order.
   double linear_flops_us = 50'000, packed_linear_flops_us = 60'000;

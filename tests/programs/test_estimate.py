@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -83,21 +84,21 @@ def peak_of_call(compiled: Callable[..., Any], inputs: Any) -> int:
     return peak
 
 
-def check_memory(model: nn.Module, inputs: Any, within: float = 0.1) -> None:
-    e = vesta.estimate(model, inputs)
-    assert not e.eager and not e.cold
-    compiled = vesta.compile(model, options={"cache": False})
+def bytes_of_a_call(model: nn.Module, inputs: Any, e: vesta.Estimate) -> int:
+    compiled = vesta.compile(model, options={"cache": False, "only_if_faster": False})
     with torch.no_grad():
         vesta.warm(compiled, [inputs])
-    measured = e.parameter_bytes + e.input_bytes + peak_of_call(compiled, inputs)
-    assert e.peak_bytes == pytest.approx(measured, rel=within)
+    return e.parameter_bytes + e.input_bytes + peak_of_call(compiled, inputs)
 
 
 @pytest.mark.usefixtures("known_speed")
+@pytest.mark.parametrize("measure", [True, False])
 @pytest.mark.parametrize("name", ["qwen3", "bert", "rexnet"])
-def test_peak_memory_is_that_of_a_call(name: str) -> None:
-    entry = ZOO[name]
-    check_memory(entry.build(), entry.inputs(0, entry.lengths[0]))
+def test_peak_memory_is_that_of_a_call(name: str, measure: bool) -> None:
+    model, inputs = ZOO[name].build(), ZOO[name].inputs(0, ZOO[name].lengths[0])
+    e = vesta.estimate(model, inputs, measure=measure)
+    assert not e.eager and not e.cold
+    assert e.peak_bytes == pytest.approx(bytes_of_a_call(model, inputs, e), rel=0.02 if measure else 0.1)
 
 
 @pytest.mark.usefixtures("known_speed")
@@ -123,7 +124,8 @@ def test_meta_and_real_tensors_give_the_same() -> None:
     with torch.device("meta"):
         model, meta = Model(), torch.randn(32, 64)
     one, other = vesta.estimate(model, meta), vesta.estimate(Model(), (x,))
-    assert {**vars(one), "compile_ms": 0} == {**vars(other), "compile_ms": 0}
+    own = {"compile_ms": 0, "call_us": 0}
+    assert {**vars(one), **own} == {**vars(other), **own}
     assert all(p.is_meta for p in model.parameters())
 
 
@@ -233,35 +235,100 @@ def test_wrong_arguments() -> None:
             vesta.estimate(Model(), torch.ones(2, 64), device="cuda:1")
 
 
+def test_small_graphs_are_measured_on_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = Model(), torch.randn(32, 64)
+    state = torch.random.get_rng_state()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    measured, computed = vesta.estimate(model, x), vesta.estimate(model, x, measure=False)
+    assert measured.measured and not computed.measured and 0 < measured.call_us != computed.call_us > 0
+    assert ", measured" in str(measured) and ", computed from the plan" in str(computed)
+    assert torch.equal(state, torch.random.get_rng_state())
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    for name in ("MEASURED_BYTES", "MEASURED_SHARE", "MEASURED_US"):
+        with monkeypatch.context() as patch:
+            patch.setattr(estimating, name, 0)
+            assert not vesta.estimate(model, x).measured
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_numbers_that_an_operator_refuses() -> None:
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(3, 64)
+
+        def forward(self, i: torch.Tensor) -> torch.Tensor:
+            return self.table(i).exp()
+
+    class Solves(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.cholesky(x.exp())
+
+    assert vesta.estimate(Table(), torch.zeros(8, dtype=torch.int64)).measured  # smaller indices will do
+    e = vesta.estimate(Solves(), torch.eye(4))
+    assert not e.measured and e.call_us > 0
+
+
+def least(model: nn.Module, inputs: Any) -> float:
+    """Microseconds of the shortest of the compiled model's calls within half a second."""
+    compiled = vesta.compile(model, options={"cache": False, "only_if_faster": False})
+    times: list[float] = []
+    end = time.perf_counter() + 0.5
+    with torch.no_grad():
+        for _ in range(3):
+            compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
+        while time.perf_counter() < end or len(times) < 10:
+            begin = time.perf_counter()
+            compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
+            times.append(time.perf_counter() - begin)
+    return 1e6 * min(times)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("known_speed")
+def test_memory_is_near_that_measured() -> None:
+    """Of all models of the zoo, within 10 %, but for RWKV: its first call writes weights, which are packed again."""
+    far, models, computed = [], 0, 0
+    for name, entry in ZOO.items():
+        model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
+        e = vesta.estimate(model, inputs)
+        if e.eager or e.cold:
+            continue
+        from_plan = vesta.estimate(model, inputs, measure=False)
+        took = bytes_of_a_call(model, inputs, e)
+        models += 1
+        computed += 0.9 <= from_plan.peak_bytes / took <= 1.1
+        if not 0.9 <= e.peak_bytes / took <= 1.1:
+            far.append(name)
+    print(f"{models - len(far)} of {models} within 10 %; as computed from the plan: {computed}")
+    assert set(far) <= {"rwkv"} and computed >= 0.9 * models, far
+
+
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.kernels
-def test_times_are_near_those_measured() -> None:
-    """Of all models of the zoo. 30 % is what is wanted of each. What is missed most are small models that wait for
-    caches or whose calls' work is not known (experts). The speed is measured again now and then, because other programs
-    of the machine slow it down for minutes."""
-    ratios = []
+def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all models of the zoo, within 30 %. Other programs of the machine slow it down for seconds, so a model whose
+    times differ by more is estimated and measured again, up to five times, and the least of each counts."""
+    far, models, computed = [], 0, 0
     for i, (name, entry) in enumerate(ZOO.items()):
-        if i % 20 == 0:
+        if i % 5 == 0:
             speed = machine_speed.measure_speed()
+            monkeypatch.setattr(estimating, "speed_of_machine", lambda speed=speed: speed)
         model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(estimating, "speed_of_machine", lambda speed=speed: speed)
-            e = vesta.estimate(model, inputs)
+        e = vesta.estimate(model, inputs, measure=False)
         if e.eager or e.cold:
             continue
-        compiled = vesta.compile(model, options={"cache": False, "only_if_faster": False})
-        times = []
-        with torch.no_grad():
-            for _ in range(3):
-                compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
-            end = time.perf_counter() + 0.5
-            while time.perf_counter() < end or len(times) < 10:
-                begin = time.perf_counter()
-                compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
-                times.append(time.perf_counter() - begin)
-        ratios.append((e.call_us / (1e6 * min(times)), name))
-        print(f"{name}: {e.call_us:.0f} us estimated, {1e6 * min(times):.0f} measured: {ratios[-1][0]:.2f}", flush=True)
-    near = [r for r in ratios if 0.7 <= r[0] <= 1.3]
-    print(f"{len(near)} of {len(ratios)} within 30 %")
-    assert len(near) >= 0.7 * len(ratios), sorted(ratios)
+        estimated = measured = math.inf
+        for _ in range(5):
+            estimated = min(estimated, vesta.estimate(model, inputs).call_us)
+            measured = min(measured, least(model, inputs))
+            if 0.7 <= estimated / measured <= 1.3:
+                break
+        else:
+            far.append((estimated / measured, name))
+        models += 1
+        computed += 0.7 <= e.call_us / measured <= 1.3
+        print(f"{name}: {estimated:.0f} us estimated, {e.call_us:.0f} computed, {measured:.0f} measured", flush=True)
+    print(f"{models - len(far)} of {models} within 30 %; as computed from the plan: {computed}")
+    assert len(far) <= 0.02 * models and computed >= 0.7 * models, sorted(far)
