@@ -8,6 +8,7 @@
 #include "base/stopwatch.h"
 #include "capture/python/breaks/breaks.h"
 #include "capture/python/frame/frame.h"
+#include "capture/python/frame/signals.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/python_functions.h"
 #include "capture/python/gil/gil_hold.h"
@@ -16,6 +17,7 @@
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/wrapper/captured_function.h"
+#include "interruptible.h"
 
 namespace py = pybind11;
 
@@ -173,6 +175,7 @@ void add_capture(py::module_& m) {
       py::arg("function"), "True if a trace knows this function as torch.nn.Module.__getattr__ and need not run it.");
   if (capture::add_captured_function(m.ptr()) < 0) throw py::error_already_set();
   capture::install_gil_hold();
+  interrupt::set(&capture::has_signal);
   m.def(
       "capture",
       [](const py::object& callable, Options options, std::string name, bool fullgraph, const NamedModules& only,
@@ -196,7 +199,8 @@ void add_capture(py::module_& m) {
                        py::name("report"), py::is_method(m.attr("CapturedFunction"))));
   const py::object wait(py::cpp_function(
       [](const py::object& self, double seconds, int tier) {
-        return capture::captured_of(self.ptr()).wait(end_after(seconds), tier);
+        const auto& captured = capture::captured_of(self.ptr());
+        return wait_or_raise(seconds, [&](auto end) { return captured.wait(end, tier); });
       },
       py::name("wait"), py::is_method(m.attr("CapturedFunction")), py::arg("seconds") = -1.0, py::arg("tier") = 2));
   const py::object warm_up(py::cpp_function(

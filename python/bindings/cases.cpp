@@ -30,10 +30,7 @@ struct Repeated {
     {
       const torch::PyWarningHandler warnings;
       const py::gil_scoped_release release;
-      std::string why;
-      if (!result.executable->accepts(tensors, integers, &why))
-        throw InternalError("the compiled graph does not take the inputs that its case describes: " + why);
-      result.executable->run(tensors, integers, outputs);
+      checked_run(*result.executable, tensors, integers, outputs);
     }
     py::list out;
     for (const c10::IValue& v : outputs) {

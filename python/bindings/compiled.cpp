@@ -6,7 +6,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
-#include "base/stopwatch.h"
+#include "interruptible.h"
 #include "vesta/detail/function.h"
 
 namespace py = pybind11;
@@ -287,12 +287,10 @@ PyObject* wait(PyObject* self, PyObject* args) {
   double seconds = -1;
   if (!PyArg_ParseTuple(args, "|d", &seconds)) return nullptr;
   try {
-    bool all = false;
-    {
+    return PyBool_FromLong(wait_or_raise(seconds, [&](auto end) {
       const py::gil_scoped_release release;
-      all = reinterpret_cast<CompiledObject*>(self)->function->wait(end_after(seconds));
-    }
-    return PyBool_FromLong(all);
+      return reinterpret_cast<CompiledObject*>(self)->function->wait(end);
+    }));
   } catch (...) {
     return raise();
   }

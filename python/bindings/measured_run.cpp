@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Allocator.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "base/stopwatch.h"
@@ -19,15 +17,14 @@
 namespace vesta::python {
 namespace {
 
-constexpr int kWarmRuns = 2;   // pack weights and record CUDA graphs
+constexpr int kWarmRuns = 2;   // the first packs weights
 constexpr int kTimedRuns = 3;  // at least
 
-// The bytes of the CPU that this thread allocates, as torch's profiler learns of them.
+// The bytes that this thread allocates, as torch's profiler learns of them.
 class Allocated final : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*memory*/, int64_t bytes, size_t /*allocated*/, size_t /*reserved*/,
-                         c10::Device device) override {
-    if (!device.is_cpu()) return;
+                         c10::Device /*device*/) override {
     now_ += bytes;
     most_ = std::max(most_, now_);
   }
@@ -43,10 +40,7 @@ class Runs {
  public:
   Runs(const runtime::Executable& executable, const std::vector<at::Tensor>& tensors,
        const std::vector<int64_t>& integers)
-      : executable_(executable), tensors_(tensors), integers_(integers) {
-    for (const at::Tensor& t : tensors)
-      if (!t.is_cpu()) gpus_.insert(t.device());
-  }
+      : executable_(executable), tensors_(tensors), integers_(integers) {}
 
   double least_us(double seconds) const {
     for (int i = 0; i < kWarmRuns; ++i) milliseconds();
@@ -64,17 +58,11 @@ class Runs {
     out.most_bytes = second.most();
   }
 
-  bool on_gpu() const { return !gpus_.empty(); }
-
  private:
   double milliseconds() const {
     std::vector<c10::IValue> outputs;
-    std::string why;
     const Stopwatch watch;
-    if (!executable_.accepts(tensors_, integers_, &why))
-      throw InternalError("the compiled graph does not take the inputs that its case describes: " + why);
-    executable_.run(tensors_, integers_, outputs);
-    for (const c10::Device& d : gpus_) c10::impl::VirtualGuardImpl(d.type()).synchronizeDevice(d.index());
+    checked_run(executable_, tensors_, integers_, outputs);
     return watch.milliseconds();
   }
 
@@ -88,10 +76,17 @@ class Runs {
   const runtime::Executable& executable_;
   const std::vector<at::Tensor>& tensors_;
   const std::vector<int64_t>& integers_;
-  std::unordered_set<c10::Device> gpus_;
 };
 
 }  // namespace
+
+void checked_run(const runtime::Executable& executable, const std::vector<at::Tensor>& tensors,
+                 const std::vector<int64_t>& integers, std::vector<c10::IValue>& outputs) {
+  std::string why;
+  if (!executable.accepts(tensors, integers, &why))
+    throw InternalError("the compiled graph does not take the inputs that its case describes: " + why);
+  executable.run(tensors, integers, outputs);
+}
 
 MeasuredRun measured_run(const runtime::Executable& executable, const std::vector<at::Tensor>& tensors,
                          const std::vector<int64_t>& integers, double seconds) {
@@ -99,7 +94,6 @@ MeasuredRun measured_run(const runtime::Executable& executable, const std::vecto
   const Runs runs(executable, tensors, integers);
   MeasuredRun out;
   out.least_us = runs.least_us(seconds);
-  if (runs.on_gpu()) return out;
   executable.drop_prepacked();
   std::async(std::launch::async, [&] {
     const at::NoGradGuard none;

@@ -14,6 +14,8 @@
 #include "evaluator.h"
 #include "graph/passes/passes.h"
 #include "graph_steps.h"
+#include "interruptible.h"
+#include "pipeline/background.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/strategy.h"
 #include "program.h"
@@ -193,8 +195,15 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("failures", &FunctionReport::failures)
       .def("__str__", [](const FunctionReport& r) { return to_string(r); });
   m.def("reports", &reports, "One FunctionReport for each compiled function that still exists.");
-  m.def("wait", &wait, py::arg("seconds") = -1.0, py::call_guard<py::gil_scoped_release>(),
-        "Waits for all compiles in the background; False: time ran out.");
+  m.def(
+      "wait",
+      [](double seconds) {
+        return wait_or_raise(seconds, [](auto end) {
+          const py::gil_scoped_release release;
+          return pipeline::wait_for_compiles(end);
+        });
+      },
+      py::arg("seconds") = -1.0, "Waits for all compiles in the background; False: time ran out.");
   m.def(
       "inject_fault",
       [](const std::string& stage, const std::string& kind, double seconds) {

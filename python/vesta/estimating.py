@@ -44,9 +44,8 @@ class Estimate:
     - ``peak_bytes``: all of these and the results of calls into ATen, where most are in use at one time.
     - ``kernels``, ``calls``: launches of kernels and calls into ATen. ``bytes_moved``: read and written by them.
       ``flops``: floating-point operations of products, convolutions and attention.
-    - ``call_us``: time of a call. ``measured``: the graph was run on random numbers for it, and on a CPU for
-      ``peak_bytes``; if not, both are computed from the plan. ``compile_ms``: what the compile took, which went into
-      the cache.
+    - ``call_us``: time of a call. ``measured``: the graph was run on random numbers for it and for ``peak_bytes``; if
+      not, both are computed from the plan. ``compile_ms``: what the compile took, which went into the cache.
     - ``cold``: graph breaks, behind which nothing is counted. ``eager``: why nothing is compiled, or empty.
     """
 
@@ -93,10 +92,10 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
     memory of this machine. Nothing of its Python code runs, and none of its tensors is read.
 
     Memory and time are first computed from the plan and from the speed of this machine, which is measured once, in
-    under a second. If a call needs at most 2 GiB, half of the memory that is free, and a second, its kernels and calls
-    into ATen are then run on tensors of random numbers, and measured. For a GPU the time is that of a call which is
-    recorded as a CUDA graph and waits for the GPU; its memory is always computed, and includes the workspace of the
-    libraries.
+    under a second. If a call runs on a CPU, needs at most 2 GiB, half of the memory that is free, and a second, and
+    calls no operators of other libraries, its kernels and calls into ATen are then run on random numbers and measured.
+    For a GPU the time is that of a call which is recorded as a CUDA graph and waits for the GPU; the memory includes
+    the workspace of the libraries.
 
     Args:
         model: A module, or a result of :func:`vesta.compile` for one, whose settings are used then. It is not changed.
@@ -139,13 +138,13 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
     cold = () if warmed.stop is None else (warmed.stop,)
     speed = where.speed()
     e = estimate_of(graph, parameters, arguments_, speed, compile_ms, cold)
-    if measure and graph.compiled is not None and e.call_us <= MEASURED_US and e.peak_bytes <= where.bytes_to_use():
-        run = measured_graph(cases, graph.compiled)
-        if run is not None:
-            e = replace(e, call_us=speed.entry_us + run.least_us, measured=True)
-            if run.kept_bytes >= 0:
-                e = replace(e, peak_bytes=parameters + arguments_ + run.kept_bytes + run.most_bytes)
-    return e
+    if not measure or graph.compiled is None or e.call_us > MEASURED_US or e.peak_bytes > where.bytes_to_measure():
+        return e
+    run = measured_graph(cases, graph.compiled)
+    if run is None:
+        return e
+    peak = parameters + arguments_ + run.kept_bytes + run.most_bytes
+    return replace(e, call_us=speed.entry_us + run.least_us, peak_bytes=peak, measured=True)
 
 
 def estimate_of(
@@ -215,12 +214,11 @@ class Places:
     def speed(self) -> Speed:
         return speed_of_gpu(self.device) if self.device.type == "cuda" else speed_of_machine()
 
-    def bytes_to_use(self) -> int:
-        """The bytes that may be used to measure a graph."""
-        if self.device.type == "cuda":
-            free = torch.cuda.mem_get_info(self.device)[0]
-        else:
-            free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    def bytes_to_measure(self) -> int:
+        """The most bytes that a graph may need to be measured; on a GPU, where a wrong index is fatal, none is."""
+        if self.device.type != "cpu":
+            return 0
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return min(MEASURED_BYTES, int(MEASURED_SHARE * free))
 
     def without_memory(self, t: torch.Tensor) -> torch.Tensor:

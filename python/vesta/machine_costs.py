@@ -50,7 +50,8 @@ def use_costs_of_machine() -> None:
 def key() -> str:
     from vesta.machine_speed import circumstances
 
-    return "costs_" + hashlib.sha256(repr(circumstances()).encode()).hexdigest()[:32]
+    of = circumstances(), NAMES  # another version may keep others
+    return "costs_" + hashlib.sha256(repr(of).encode()).hexdigest()[:32]
 
 
 def costs_of(values: dict[str, float]) -> _C.MachineCosts:

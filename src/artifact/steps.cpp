@@ -71,8 +71,19 @@ int64_t flops_of(const Artifact& a, const Extern& e) {
   const int64_t results = numel(a.buffers[static_cast<size_t>(e.results[0])].type.sizes);
   // By operator, the argument whose last size is summed over.
   static const std::map<std::string_view, size_t> products = {
-      {"aten::mm", 0},    {"aten::bmm", 0},     {"aten::matmul", 0},  {"aten::linear", 0},
-      {"aten::addmm", 1}, {"aten::baddbmm", 1}, {"aten::_int_mm", 0}, {"mkldnn::_linear_pointwise", 0}};
+      {"aten::mm", 0},
+      {"aten::bmm", 0},
+      {"aten::matmul", 0},
+      {"aten::linear", 0},
+      {"aten::addmm", 1},
+      {"aten::baddbmm", 1},
+      {"aten::_int_mm", 0},
+      {"aten::_scaled_mm", 0},
+      {"mkldnn::_linear_pointwise", 0},
+      // Of experts: each row is multiplied with one of several matrices.
+      {"aten::_grouped_mm", 0},
+      {"aten::_scaled_grouped_mm", 0},
+      {"transformers::grouped_mm_fallback", 0}};
   if (const auto it = products.find(op); it != products.end()) {
     const auto* const left = sizes(it->second);
     return left ? 2 * results * left->back().run({}) : 0;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/events.h"
+#include "base/interrupt.h"
 #include "base/stopwatch.h"
 #include "graph/device.h"
 #include "machine/cuda/graph.h"
@@ -56,7 +57,7 @@ class CompileThreads {
   }
   bool wait_for_all(Background::Clock::time_point end) {
     std::unique_lock lock(mutex_);
-    return ended_.wait_until(lock, end, [&] { return running_.empty(); });
+    return interrupt::wait_until(ended_, lock, end, [&] { return running_.empty(); });
   }
 
   static CompileThreads& current() { return *place(); }
@@ -166,7 +167,7 @@ bool Background::is_lost() const { return !is_done() && process_ != forks; }
 bool Background::wait_until(Clock::time_point end) const {
   if (is_done() || is_lost()) return is_done();
   std::unique_lock lock(mutex_);
-  return finished_.wait_until(lock, end, [&] { return is_done(); });
+  return interrupt::wait_until(finished_, lock, end, [&] { return is_done(); });
 }
 
 Result Background::take() {

@@ -1,5 +1,5 @@
 // A compile on a thread of its own. Its caller waits as long as its deadline allows, and goes on without the result
-// then; the compile ends in the background.
+// then; the compile ends in the background. The same happens when the user interrupts the wait (base/interrupt.h).
 //
 // In the background a compile takes one thread, of a low priority (nice value 10), so that it takes little time from
 // the program. An unprivileged process cannot raise a thread's priority again. Such a thread is only kept for compiles
@@ -37,7 +37,8 @@ class Background {
   static std::shared_ptr<Background> finished(Work work);
   Background(const Background&) = delete;
 
-  // Whether the compile is done. Waits until `end` for it, but not for a compile that is lost.
+  // Whether the compile is done. Waits until `end` for it, or until the user interrupts it, but not for a compile that
+  // is lost.
   bool wait_until(Clock::time_point end) const;
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   // Nobody waits from now on.
@@ -79,7 +80,7 @@ std::shared_ptr<Background> start_awaited(std::unique_ptr<graph::Graph> graph, c
 // takes milliseconds, and its result serves calls until the machine code is there.
 std::shared_ptr<Background> start_without_kernels(std::unique_ptr<graph::Graph> graph, Options options, Traced traced);
 
-// Whether no compile is running in this process. Waits until `end` for it.
+// Whether no compile is running in this process. Waits until `end` for it, or until the user interrupts it.
 bool wait_for_compiles(Background::Clock::time_point end);
 
 }  // namespace vesta::pipeline

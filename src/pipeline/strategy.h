@@ -15,7 +15,7 @@
 namespace vesta::pipeline {
 
 // Of this machine, in microseconds unless the name says something else. The built-in values are those of a server CPU;
-// python/vesta/machine_speed.py measures better ones.
+// python/vesta/machine_costs.py measures better ones.
 struct MachineCosts {
   double python_us = 1.5;  // what eager takes for an operator beside the call of it
   double frame_us = 1.5;   // and for a Python function

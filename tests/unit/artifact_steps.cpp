@@ -100,6 +100,19 @@ TEST(ArtifactSteps, ConvolutionsAndAttention) {
   EXPECT_EQ(artifact::steps_of(a)[0].flops, 2 * (2 * 2 * 5 * 7 * 8));
 }
 
+TEST(ArtifactSteps, ProductsOfExperts) {
+  artifact::Artifact a = product();
+  a.buffers[2] = buffer(artifact::Role::Returned, {6, 5}, 0, 1);
+  artifact::Extern call;
+  call.args = {{view(0, {6, 4})}, {view(1, {3, 4, 5})}, {view(0, {3})}};
+  call.results = {2};
+  for (const char* op : {"aten::_grouped_mm", "transformers::grouped_mm_fallback"}) {
+    call.op = op;
+    a.steps[0] = call;
+    EXPECT_EQ(artifact::steps_of(a)[0].flops, 2 * 6 * 4 * 5);
+  }
+}
+
 TEST(ArtifactSteps, TheStepsOfAnEntryStandWhereItIsCalled) {
   artifact::Artifact a;
   a.entries = {product()};

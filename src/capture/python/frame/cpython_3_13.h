@@ -36,6 +36,12 @@ inline void suspend(PyThreadState* t, _PyInterpreterFrame* f, bool delegating) {
   suspend_generator(t, f, delegating ? FRAME_SUSPENDED_YIELD_FROM : FRAME_SUSPENDED);
 }
 
+inline bool has_signal() {
+  if (PyThread_get_thread_ident() != _PyRuntime.main_thread) return false;
+  const PyThreadState* const main = _PyRuntime.main_tstate;
+  return main != nullptr && (__atomic_load_n(&main->eval_breaker, __ATOMIC_RELAXED) & _PY_SIGNALS_PENDING_BIT) != 0;
+}
+
 inline int handle_pending(PyThreadState* t) {
   return (t->eval_breaker & _PY_EVAL_EVENTS_MASK) != 0 ? _Py_HandlePending(t) : 0;
 }

@@ -5,6 +5,7 @@
 
 #include <internal/pycore_frame.h>
 #include <internal/pycore_interp.h>
+#include <internal/pycore_runtime.h>
 
 namespace vesta::capture::layout {
 
@@ -21,6 +22,11 @@ inline void set_next(_PyInterpreterFrame* f, int position) { set_executing(f, po
 inline PyObject* throw_at(PyThreadState* t, _PyInterpreterFrame* f, int position) {
   set_executing(f, position);
   return _PyEval_EvalFrameDefault(t, f, 1);
+}
+
+inline bool has_signal() {
+  return _Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) != 0 &&
+         PyThread_get_thread_ident() == _PyRuntime.main_thread;
 }
 
 inline int handle_pending(PyThreadState* t) {

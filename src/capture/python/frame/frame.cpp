@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "capture/python/frame/signals.h"
 #include "vesta_opcodes.h"
 
 namespace vesta::capture {
@@ -82,6 +83,7 @@ bool enter_recursion(PyThreadState* t) {
   return layout::enter_recursion(t);
 }
 void leave_recursion(PyThreadState* t) { layout::leave_recursion(t); }
+bool has_signal() { return layout::has_signal(); }
 int handle_pending(PyThreadState* t) { return layout::handle_pending(t); }
 
 PyObject* resume(PyThreadState* t, Frame* f, int position) {
