@@ -17,10 +17,10 @@
 namespace vesta::python {
 namespace {
 
-constexpr int kWarmRuns = 2;   // the first packs weights
-constexpr int kTimedRuns = 3;  // at least
+constexpr int kWarmRuns = 2;   // they are not timed: the first one packs the weights
+constexpr int kTimedRuns = 3;  // at least this many
 
-// The bytes that this thread allocates, as torch's profiler learns of them.
+// Counts the bytes that this thread allocates. PyTorch's allocators report them to it as to PyTorch's profiler.
 class Allocated final : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*memory*/, int64_t bytes, size_t /*allocated*/, size_t /*reserved*/,
@@ -51,7 +51,7 @@ class Runs {
     return 1e3 * least;
   }
 
-  // In a thread that has no arena yet.
+  // The calling thread must not have an arena yet.
   void count_bytes(MeasuredRun& out) const {
     const Allocated first = run_counted(), second = run_counted();
     out.kept_bytes = first.now();

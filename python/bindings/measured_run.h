@@ -18,13 +18,13 @@ void checked_run(const runtime::Executable& executable, const std::vector<at::Te
                  const std::vector<int64_t>& integers, std::vector<c10::IValue>& outputs);
 
 struct MeasuredRun {
-  double least_us = 0;     // of the runs that were timed
-  int64_t kept_bytes = 0;  // that a thread's first run leaves: packed weights and the arena
-  int64_t most_bytes = 0;  // that are in use at one time during the second run, beside these
+  double least_us = 0;     // microseconds of the shortest run
+  int64_t kept_bytes = 0;  // stay allocated after the first run in a thread: packed weights and the arena
+  int64_t most_bytes = 0;  // the most that the second run has allocated at one time, without kept_bytes
 };
 
-// Runs it, on a CPU, for about so many seconds, and at least five times. The bytes are those of two more runs in a
-// thread of their own. The graph's exceptions pass through.
+// Runs the graph, which must be on a CPU, for about so many seconds and at least five times. Two more runs in another
+// thread count the bytes. The graph's exceptions pass through.
 MeasuredRun measured_run(const runtime::Executable& executable, const std::vector<at::Tensor>& tensors,
                          const std::vector<int64_t>& integers, double seconds);
 

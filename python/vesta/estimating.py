@@ -44,8 +44,9 @@ class Estimate:
     - ``peak_bytes``: all of these and the results of calls into ATen, where most are in use at one time.
     - ``kernels``, ``calls``: launches of kernels and calls into ATen. ``bytes_moved``: read and written by them.
       ``flops``: floating-point operations of products, convolutions and attention.
-    - ``call_us``: time of a call. ``measured``: the graph was run on random numbers for it and for ``peak_bytes``; if
-      not, both are computed from the plan. ``compile_ms``: what the compile took, which went into the cache.
+    - ``call_us``: time of a call. ``measured``: True if ``call_us`` and ``peak_bytes`` were measured, by runs of the
+      graph on random numbers; False if they were computed from the plan. ``compile_ms``: time of the compile, whose
+      result is in the cache.
     - ``cold``: graph breaks, behind which nothing is counted. ``eager``: why nothing is compiled, or empty.
     """
 
@@ -103,7 +104,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
             arguments, or one argument. Tensors on the meta device will do.
         device: ``"cpu"`` or ``"cuda"``, for a model on another device, as if it were there. None: that of the model;
             what is on the meta device counts as on the CPU, or on the GPU of the model's other tensors.
-        measure: False: all is computed, in any case.
+        measure: If False, nothing is measured: memory and time are computed from the plan.
 
     Raises:
         vesta.errors.UserError: ``model`` is no module, or this machine has no such device.
@@ -127,7 +128,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
         compiled = compile(copy.deepcopy(module, hollow_tensors(module, where)), **arguments)
         example, named = pytree.tree_map_only(torch.Tensor, where.without_memory, (args, keywords))
         start = time.perf_counter()
-        with kept_compiles() as cases:
+        with kept_compiles() as compiles:
             (warmed,) = warm(compiled, [named if keywords else example]).calls
         compile_ms = (time.perf_counter() - start) * 1e3
     storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors.values()}
@@ -140,7 +141,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
     e = estimate_of(graph, parameters, arguments_, speed, compile_ms, cold)
     if not measure or graph.compiled is None or e.call_us > MEASURED_US or e.peak_bytes > where.bytes_to_measure():
         return e
-    run = measured_graph(cases, graph.compiled)
+    run = measured_graph(compiles, graph.compiled)
     if run is None:
         return e
     peak = parameters + arguments_ + run.kept_bytes + run.most_bytes

@@ -62,7 +62,7 @@ def costs_of(values: dict[str, float]) -> _C.MachineCosts:
 
 
 def measure_costs() -> _C.MachineCosts:
-    """Measures for about two seconds: single operators, and small models by which their costs are corrected."""
+    """Measures single operators, and three small models that correct these costs. It takes about two seconds."""
     from vesta.machine_speed import measure_speed
 
     before = _C.machine_costs()
@@ -92,8 +92,8 @@ def measure_costs() -> _C.MachineCosts:
 
 
 class Measured:
-    """What was measured of a :class:`Block`. ``codegen``, ``calls``, ``python``, ``whole``: by what the predictions of
-    code generation, of calls into ATen, of what eager takes beside these, and of kernels are to be multiplied.
+    """What was measured of a :class:`Block`. ``codegen``, ``calls``, ``python`` and ``whole`` are factors that correct
+    the predicted times of code generation, of calls into ATen, of eager's Python code, and of the machine code.
     ``code_us``, ``trace_us``, ``plan_us``, ``saved_us``: see :class:`vesta._C.MachineCosts`."""
 
     def __init__(self, width: int, costs: _C.MachineCosts) -> None:

@@ -1,4 +1,4 @@
-"""Time and memory of a compiled graph on tensors of its own, for estimates."""
+"""Runs a compiled graph on random numbers and measures its time and memory, for estimates."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from vesta.replay import options_of, seeded
 __all__ = ["kept_compiles", "measured_graph"]
 
 SECONDS = 0.2  # of runs, for one graph
-# Of operators that are safe to call on any numbers. Others may crash, wait for other processes, or have effects.
+# Operators of these namespaces are safe to call on any numbers. Others may crash, wait for other processes, or have
+# side effects.
 NAMESPACES = {"aten", "mkldnn", "prims", "vesta"}
 
 
 @contextlib.contextmanager
-def kept_compiles() -> Iterator[list[_C.Case]]:
-    """The compiles that begin inside, when they have ended."""
-    cases: list[_C.Case] = []
+def kept_compiles() -> Iterator[_C.CaseKeeper]:
+    """Keeps the compiles that begin inside, as :class:`vesta.record` does, but without a file."""
     keeper = _C.CaseKeeper("", versions())
     try:
-        yield cases
+        yield keeper
     finally:
         keeper.stop()
-        cases += _C.parse_cases(_C.join_cases(versions(), keeper.cases()))[1]
 
 
-def measured_graph(cases: list[_C.Case], report: _C.CompileReport) -> _C.MeasuredRun | None:
-    """A few runs of the graph that ``report`` describes, on a CPU, on random floats and small integers. None if it
-    calls operators of other libraries, if these numbers make an operator raise an error, or no case is that graph's."""
+def measured_graph(compiles: _C.CaseKeeper, report: _C.CompileReport) -> _C.MeasuredRun | None:
+    """Runs the graph that ``report`` describes a few times, on a CPU, on random floats and small integers. Returns None
+    if the graph calls operators of other libraries, if an operator raises an error on these numbers, or if
+    ``compiles`` has no compile of this graph."""
     if not {e.op.partition("::")[0] for e in report.externs} <= NAMESPACES:
         return None
+    _, cases = _C.parse_cases(_C.join_cases([], compiles.cases()))
     for case in cases:
         if case.outcome != "compiled":
             continue

@@ -47,7 +47,7 @@ int64_t bytes_of(const Artifact& a, const Extern& e) {
   return bytes;
 }
 
-// Counts the elements of a layer's weights: of the arguments with two dimensions, without the first argument.
+// Counts the elements of a layer's weights. These are all two-dimensional arguments but the first argument.
 int64_t matrix_elements(const Extern& e) {
   int64_t n = 0;
   const auto add = [&](const View& v) {

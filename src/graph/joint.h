@@ -105,7 +105,8 @@ void replace_unread_random_states(Graph& joint);
 // Finds each softmax of the forward pass whose result has a wider type than its operand, as in the f32 loss of bf16
 // logits. Eager saves the wide result. Those in checkpoint regions are not found.
 std::vector<Node*> find_wide_softmax(const Graph& graph, const Joint& joint);
-// Replaces these nodes by softmax's formula. Then the narrow operand can be saved, with two numbers for each row.
+// Replaces these nodes with softmax's formula. Then the partitioner can save the narrow operand and two numbers for
+// each row.
 void divide_softmax(Graph& joint, std::span<Node* const> nodes);
 
 // Consumes the joint graph. `saved`: what the backward halves read of the forward half, besides views of it. `copied`:

@@ -37,8 +37,8 @@ class Background {
   static std::shared_ptr<Background> finished(Work work);
   Background(const Background&) = delete;
 
-  // Whether the compile is done. Waits until `end` for it, or until the user interrupts it, but not for a compile that
-  // is lost.
+  // Waits until the compile is done, `end` is reached or the user interrupts the wait. It does not wait for a compile
+  // that is lost. Returns whether the compile is done.
   bool wait_until(Clock::time_point end) const;
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   // Nobody waits from now on.
@@ -80,7 +80,8 @@ std::shared_ptr<Background> start_awaited(std::unique_ptr<graph::Graph> graph, c
 // takes milliseconds, and its result serves calls until the machine code is there.
 std::shared_ptr<Background> start_without_kernels(std::unique_ptr<graph::Graph> graph, Options options, Traced traced);
 
-// Whether no compile is running in this process. Waits until `end` for it, or until the user interrupts it.
+// Waits until no compile is running in this process, `end` is reached or the user interrupts the wait. Returns whether
+// no compile is running.
 bool wait_for_compiles(Background::Clock::time_point end);
 
 }  // namespace vesta::pipeline

@@ -69,16 +69,17 @@ def in_new_thread(call: Callable[[], Any]) -> Any:
     return results[0]
 
 
+def call(compiled: Callable[..., Any], inputs: Any) -> None:
+    with torch.no_grad():
+        compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
+
+
 def peak_of_call(compiled: Callable[..., Any], inputs: Any) -> int:
     """The bytes of a call beside parameters and arguments: what the first call leaves, and the most of the second."""
 
     def measured() -> int:
-        def call() -> None:
-            with torch.no_grad():
-                compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
-
-        kept, _ = allocated(call)
-        return kept + allocated(call)[1]
+        kept, _ = allocated(lambda: call(compiled, inputs))
+        return kept + allocated(lambda: call(compiled, inputs))[1]
 
     peak: int = in_new_thread(measured)
     return peak
@@ -293,13 +294,12 @@ def least(model: nn.Module, inputs: Any) -> float:
     compiled = vesta.compile(model, options={"cache": False, "only_if_faster": False})
     times: list[float] = []
     end = time.perf_counter() + 0.5
-    with torch.no_grad():
-        for _ in range(3):
-            compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
-        while time.perf_counter() < end or len(times) < 10:
-            begin = time.perf_counter()
-            compiled(**inputs) if isinstance(inputs, dict) else compiled(inputs)
-            times.append(time.perf_counter() - begin)
+    for _ in range(3):
+        call(compiled, inputs)
+    while time.perf_counter() < end or len(times) < 10:
+        begin = time.perf_counter()
+        call(compiled, inputs)
+        times.append(time.perf_counter() - begin)
     return 1e6 * min(times)
 
 
@@ -327,9 +327,9 @@ def test_memory_is_near_that_measured() -> None:
 @pytest.mark.alone
 @pytest.mark.kernels
 def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within 30 % is what is wanted of each. Missed are those that call operators of other libraries (experts, whose
-    time is computed). Other programs of the machine slow it down for seconds, so a model whose times differ by more is
-    estimated and measured again, up to five times, and the least of each counts."""
+    """Every estimate should be within 30 %. Models with experts miss this: they call operators of another library, so
+    their time is computed. Other programs slow the machine down for seconds. A model that misses is therefore estimated
+    and measured again, up to five times, and the least of each counts."""
     far, models, computed = [], 0, 0
     for i, (name, entry) in enumerate(ZOO.items()):
         if i % 5 == 0:
@@ -351,4 +351,4 @@ def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         computed += 0.7 <= e.call_us / measured <= 1.3
         print(f"{name}: {estimated:.0f} us estimated, {e.call_us:.0f} computed, {measured:.0f} measured", flush=True)
     print(f"{models - len(far)} of {models} within 30 %; as computed from the plan: {computed}")
-    assert len(far) <= 0.1 * models and computed >= 0.55 * models, sorted(far)
+    assert len(far) <= 0.1 * models and computed >= 0.7 * models, sorted(far)

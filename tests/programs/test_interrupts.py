@@ -1,4 +1,4 @@
-"""Ctrl-C ends what waits for a compile; the compile goes on in the background, and nothing waits for it at exit."""
+"""Ctrl-C interrupts a wait for a compile. The compile goes on in the background."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests import processes
 
-# A stage of the compile takes 20 s; Ctrl-C comes earlier.
+# A stage of the compile takes 20 s. Ctrl-C comes while the program waits for it.
 PROGRAM = """
 import os, signal, sys, threading, time, torch, vesta
 stage, what = sys.argv[1:]
@@ -37,7 +37,7 @@ def interrupt():
         time.sleep(0.2)
     os.kill(os.getpid(), signal.SIGINT)
 handled = []
-signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in a shell's background ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with SIGINT ignored
 signal.signal(signal.SIGUSR1, lambda *_: handled.append(time.monotonic() - start))
 threading.Thread(target=interrupt, daemon=True).start()
 try:

@@ -79,7 +79,7 @@ import os, signal, sys, time
 import torch, vesta
 from pathlib import Path
 from tests.programs.test_compile_memory import chain
-signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in a shell's background ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with SIGINT ignored
 vesta._C.spoil("kernel-compiler:delay")
 options = {"compile_memory": int(sys.argv[2]), "cache": False, "background": True}
 f = vesta.compile(chain(int(sys.argv[1])), options=options)

@@ -63,7 +63,8 @@ std::vector<c10::SymInt> joined(c10::SymIntArrayRef sizes, std::initializer_list
 }
 
 // Whether the batches of the larger operand become rows of one matrix. They do where that needs no copy. They also do
-// where the smaller operand requires a gradient: without it, that gradient would first be computed for each batch.
+// where the smaller operand requires a gradient. If they did not, its gradient would be computed for each batch and
+// then summed.
 bool folds(const at::Tensor& a, const at::Tensor& b) {
   const bool a_is_larger = a.dim() >= b.dim();
   const at::Tensor larger = a_is_larger ? a : b.mT(), &smaller = a_is_larger ? b : a;

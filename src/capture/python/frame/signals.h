@@ -1,9 +1,10 @@
-// Signals that wait for CPython.
+// Tells whether a signal has arrived that CPython has not handled yet.
 #pragma once
 
 namespace vesta::capture {
 
-// A signal has arrived that CPython handles on the calling thread: the next evaluated code does so. Needs no GIL.
+// Whether a signal has arrived, and the calling thread is the one that handles signals. CPython handles it before it
+// evaluates more code on this thread. Needs no GIL.
 bool has_signal();
 
 }  // namespace vesta::capture
