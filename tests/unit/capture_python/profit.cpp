@@ -205,6 +205,24 @@ TEST(Profit, ForgetBeginsAnew) {
   EXPECT_EQ(calls.originals(12, several_segments(), 200, 100), 6);
 }
 
+TEST(Profit, ACallOfManyPartsDoesNotWaitForAll) {
+  Calls calls;
+  calls.originals(8, several_segments(), 200, 100);
+  int calls_for_parts = 0;
+  while (!calls.profit.goes_before_parts() && calls_for_parts < 100) {
+    if (calls.profit.next() == Run::Original)
+      calls.profit.learn_original(100);
+    else
+      calls.profit.drop_for_part();
+    ++calls_for_parts;
+  }
+  EXPECT_EQ(calls_for_parts, 16);
+  EXPECT_EQ(calls.originals(12, several_segments(), 200, 100), 6);
+  EXPECT_EQ(calls.originals(999, several_segments(), 200, 100), 999);
+  calls.call(several_segments(), 200, 100);
+  EXPECT_FALSE(calls.profit.goes_before_parts());  // another measurement
+}
+
 TEST(Profit, CallsInATimedCallAreNotTimed) {
   Calls calls;
   calls.originals(8, several_segments(), 200, 100);

@@ -19,9 +19,10 @@ CallArguments first_locals(Frame* f) {
 
 }  // namespace
 
-SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool measures) {
+SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool counts,
+                         bool measures) {
   Measured& measured = (*s).*part;
-  if (!measures || measured.profit.is_off()) return;
+  if (!counts || measured.profit.is_off()) return;
   keeps_ = part == &Segment::itself && fault::spoils("segment");
   const int64_t run = measured.runs++;
   if (!measured.profit.is_active() && run >= kFirstRuns && run % kOneIn != 0 && !keeps_) return;
@@ -30,7 +31,7 @@ SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* 
   if (keeps_) return;
   const CallArguments locals = first_locals(f);
   keeps_ = part_->profit.keeps_original(locals).has_value();
-  if (keeps_) return;
+  if (keeps_ || !measures) return;
   watches_ = true;
   turn_ = part_->profit.begin(locals);
   if (is_measured()) watch_.emplace();

@@ -14,10 +14,11 @@ namespace vesta::capture {
 
 class SegmentTurn {
  public:
-  // As the part begins in a frame. `part`: &Segment::itself or &Segment::rest. `measures`: it has been compiled, and is
-  // not all that the call runs, whose times are measured as a whole. For tests: every such run of a segment is an
-  // uncompiled one while the stage "segment" is spoiled (base/fault.h).
-  SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool measures);
+  // As the part begins in a frame. `part`: &Segment::itself or &Segment::rest. `counts`: it has been compiled, and is
+  // not all that the call runs, whose times are measured as a whole. `measures`: this run may be part of a measurement;
+  // if not, it does what earlier ones have shown. For tests: every such run of a segment is an uncompiled one while the
+  // stage "segment" is spoiled (base/fault.h).
+  SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool counts, bool measures);
   // A run that nothing was said about tells nothing.
   ~SegmentTurn();
   SegmentTurn(const SegmentTurn&) = delete;

@@ -323,7 +323,7 @@ bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
 bool SegmentedCall::run_uncompiled(const std::shared_ptr<Segment>& s, SegmentTurn& turn) {
   gain_->entered = true;
   std::vector<int> ends = ends_of(*s);
-  if (!turn.is_measured() && !rest_) rest_.emplace(s, &Segment::rest, frame_, true);
+  if (!turn.is_measured() && !rest_) rest_.emplace(s, &Segment::rest, frame_, true, !gain_->alone);
   const bool to_the_end = rest_ && rest_->is_uncompiled();
   if (to_the_end) ends.clear();
   const UncompiledRun ran = capture::run_uncompiled(thread_, frame_, position_, ends);
@@ -363,9 +363,9 @@ PyObject* SegmentedCall::run() {
       return left_;
     }
     {
-      const bool measures = !warm_up_ && !captured_.profit.is_off() && !s->variants.empty() && lost_.empty() &&
-                            !(fresh_ && !gain_->entered && ends_at_returns(*s));
-      SegmentTurn turn(s, &Segment::itself, frame_, measures);
+      const bool counts = !warm_up_ && !captured_.profit.is_off() && !s->variants.empty() && lost_.empty() &&
+                          !(fresh_ && !gain_->entered && ends_at_returns(*s));
+      SegmentTurn turn(s, &Segment::itself, frame_, counts, !gain_->alone);
       gain_->measured |= turn.is_measured();
       if (!(turn.is_uncompiled() ? run_uncompiled(s, turn) : run_compiled(*s, turn))) return left_;
     }  // the breaking instruction works on objects that nothing here refers to any more

@@ -105,6 +105,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   std::optional<Stopwatch> watch;
   if (weight > 0 || turn.run == Profit::Run::Compiled) watch.emplace();
   Gain gain;
+  gain.alone = c.profit.goes_before_parts(turn);
   PyObject* result = nullptr;
   {
     FirstFrame first(c, &gain);
@@ -119,7 +120,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   const double ms = watch ? watch->milliseconds() : 0;
   if (weight > 0) c.account.ran(ms - gain.compile_ms, weight);
   if (gain.measured && turn.run != Profit::Run::NotTimed)
-    c.profit.drop(turn);
+    c.profit.drop_for_part(turn);
   else
     c.profit.learn(turn, given, gain, 1e3 * ms);
   if (!gain.measured) c.aside.learn(gain, given, c.fallbacks_for(gain.fallback));

@@ -78,6 +78,7 @@ void Profit::begin_measuring(bool recompiles) {
   state_ = State::Measures;
   samples_ = {};
   samples_.recompiles = recompiles;
+  dropped_ = 0;
 }
 
 void Profit::learn(Run run, const Gain& gain, double us) {

@@ -47,6 +47,13 @@ class Profit {
   std::optional<Comparison> learn_original(double us);
   // A call raised.
   void drop(Run run) { is_timing_ = is_timing_ && run == Run::NotTimed; }
+  // A timed call tells nothing, because a part of it was measured. After kMostDropped such calls, parts are not
+  // measured in timed calls: the measurement of a call with many parts would have to wait for those of all parts.
+  void drop_for_part() {
+    is_timing_ = false;
+    ++dropped_;
+  }
+  bool goes_before_parts() const { return dropped_ >= kMostDropped; }
   // `calls`: the counter of calls that run the original for that reason, or nullptr.
   void count_in(totals::Tally* calls) { counter_ = calls; }
   // Whether a call runs the original, because compiled calls are slower. If so, it is counted.
@@ -63,12 +70,14 @@ class Profit {
   double original_us() const { return original_us_; }  // of a call, while calls run the original
 
  private:
+  static constexpr int kMostDropped = 16;
   enum class State : uint8_t { Off, Watches, Measures, KeepsOriginal };
   bool count_original();
   void begin_measuring(bool recompiles);
 
   int needed_;
   State state_ = State::Watches;
+  int dropped_ = 0;         // calls of this measurement that told nothing
   bool is_timing_ = false;  // a timed call runs: further ones, nested or of other threads, are not timed
   int64_t next_keep_ = 0, until_measured_ = 0;
   double original_us_ = 0;

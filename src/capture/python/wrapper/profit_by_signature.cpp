@@ -92,6 +92,15 @@ void ProfitBySignature::drop(const Turn& turn) {
   if (Profit* const profit = of(turn)) profit->drop(turn.run);
 }
 
+void ProfitBySignature::drop_for_part(const Turn& turn) {
+  if (Profit* const profit = of(turn)) profit->drop_for_part();
+}
+
+bool ProfitBySignature::goes_before_parts(const Turn& turn) {
+  const Profit* const profit = turn.run == Profit::Run::NotTimed ? nullptr : of(turn);
+  return profit && profit->goes_before_parts();
+}
+
 void ProfitBySignature::count_in(const Turn& turn, totals::Tally* calls) {
   if (Profit* const profit = of(turn)) profit->count_in(calls);
 }

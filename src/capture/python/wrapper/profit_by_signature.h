@@ -15,9 +15,8 @@ namespace vesta::capture {
 
 class ProfitBySignature {
  public:
-  // How a call runs, and with which calls it is measured: an index of groups_, or one for all
-  // calls together. nullopt: that is found out
-  // after the call.
+  // How a call runs, and with which calls it is measured: an index of groups_, or one for all calls together. nullopt:
+  // that is found out after the call.
   struct Turn {
     Profit::Run run = Profit::Run::NotTimed;
     std::optional<size_t> group;
@@ -47,6 +46,8 @@ class ProfitBySignature {
   void learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us);
   std::optional<Comparison> learn_original(const Turn& turn, double us);
   void drop(const Turn& turn);
+  void drop_for_part(const Turn& turn);
+  bool goes_before_parts(const Turn& turn);
   void count_in(const Turn& turn, totals::Tally* calls);
 
  private:

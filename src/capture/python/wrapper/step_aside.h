@@ -26,6 +26,7 @@ struct Gain {
   bool trains = false;    // a graph records gradients
   bool on_gpu = false;    // a graph runs on a GPU
   bool measured = false;  // a part of it was measured, compiled against uncompiled: its own time tells nothing
+  bool alone = false;     // set before the call: it is measured itself, so its parts are not
   std::string fallback;   // why all calls run eager, if they do
   bool is_worth_it() const;
 };
