@@ -49,7 +49,7 @@ c10::IValue to_value(const GraphInterpreter& in, const graph::Arg& a, const c10:
     return c10::IValue(c10::complex<double>(c->real(), c->imag()));
   if (const auto* s = std::get_if<std::string>(&a)) return *s;
   if (const auto* t = std::get_if<DType>(&a)) return to_scalar_type(*t);
-  if (const auto* d = std::get_if<Device>(&a)) return to_torch(*d);
+  if (const auto* d = std::get_if<Device>(&a)) return in.device(*d);
   if (const auto* f = std::get_if<MemoryFormat>(&a)) return to_torch(*f);
   return c10::Layout::Strided;
 }
@@ -71,6 +71,8 @@ std::vector<int64_t> GraphInterpreter::numbers(const std::vector<Expr>& list) co
   for (const Expr e : list) out.push_back(number(e));
   return out;
 }
+
+c10::Device GraphInterpreter::device(const Device& of_node) const { return device_ ? *device_ : to_torch(of_node); }
 
 std::vector<at::Tensor> GraphInterpreter::run(const graph::Node& n) {
   const c10::OperatorHandle op = vesta::find_operator(n.op->name);

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,9 @@ class GraphInterpreter {
  public:
   // `symbols`: a value for each of graph.symbols.
   GraphInterpreter(const graph::Graph& graph, std::span<const int64_t> symbols);
+
+  // Nodes that name a device use this one instead.
+  void compute_on(c10::Device device) { device_ = device; }
 
   void set(const graph::Value* v, at::Tensor t) { tensors_[v] = std::move(t); }
   // Requires that the value is set, by set() or by a run of its node.
@@ -31,8 +35,10 @@ class GraphInterpreter {
 
   int64_t number(Expr e) const;
   std::vector<int64_t> numbers(const std::vector<Expr>& list) const;
+  c10::Device device(const Device& of_node) const;
 
  private:
+  std::optional<c10::Device> device_;
   std::unordered_map<const ExprNode*, int64_t> symbols_;
   std::unordered_map<const graph::Value*, at::Tensor> tensors_;
 };

@@ -3,7 +3,11 @@
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "base/check.h"
+#include "trace/graph_interpreter.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/dispatch_key.h"
 
@@ -25,6 +29,34 @@ std::optional<at::Tensor> known(Recorder& r, const at::Tensor& t) {
 
 bool makes_constants(const graph::Op& op) {
   return op.role() == graph::Role::Fill || op.role() == graph::Role::Zeros || op.role() == graph::Role::Ones;
+}
+
+bool is_symbolic(const graph::Arg& a) {
+  if (const auto* const e = std::get_if<Expr>(&a)) return !e->is_constant();
+  const auto* const list = std::get_if<graph::IntList>(&a);
+  return list && std::ranges::any_of(*list, [](Expr e) { return !e.is_constant(); });
+}
+
+// Whether nodes with constant arguments make this value, with few elements in all.
+bool follows_from_numbers(const graph::Value& value) {
+  constexpr int64_t kMostElements = int64_t{1} << 22;
+  int64_t elements = 0;
+  std::unordered_set<const graph::Node*> seen;
+  std::vector<const graph::Value*> open{&value};
+  while (!open.empty()) {
+    const graph::Node* const made_by = open.back()->producer;
+    open.pop_back();
+    if (!made_by || !made_by->op->row || made_by->op->has(graph::kRandom)) return false;
+    if (std::ranges::any_of(made_by->args(), is_symbolic)) return false;
+    if (!seen.insert(made_by).second) continue;
+    for (const graph::Value* v : made_by->results) {
+      if (!v) continue;
+      const Expr count = graph::numel(v->type);
+      if (!count.is_constant() || (elements += count.constant()) > kMostElements) return false;
+    }
+    made_by->for_each_input([&](const graph::Value* v) { open.push_back(v); });
+  }
+  return true;
 }
 
 }  // namespace
@@ -60,6 +92,22 @@ std::optional<c10::Scalar> known_number(Recorder& r, const at::Tensor& t) {
   if (!contents) return std::nullopt;
   const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
   return contents->item();
+}
+
+std::optional<at::Tensor> known_contents(Recorder& r, const at::Tensor& t) {
+  if (!traced(t)) return std::nullopt;
+  const graph::Value* const value = r.value_of(t);
+  if (const auto it = r.known.find(value); it != r.known.end()) return it->second;
+  if (!follows_from_numbers(*value)) return std::nullopt;
+  GraphInterpreter in(r.graph(), std::vector<int64_t>(r.graph().symbols.size()));
+  in.compute_on(c10::kCPU);
+  const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
+  try {
+    in.run(r.graph(), {}, {}, std::span(&value, 1));
+  } catch (const c10::Error&) {
+    return std::nullopt;  // the compiled program raises it
+  }
+  return r.known.emplace(value, in.get(value)).first->second;
 }
 
 void needs_value(const Operator& op) {

@@ -16,6 +16,10 @@ void note_known(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> argu
 
 std::optional<c10::Scalar> known_number(Recorder& r, const at::Tensor& t);
 
+// The contents of a tensor that the program makes from numbers alone, as a mask of arange() and comparisons, computed
+// on the CPU. nullopt: they are not known, or large.
+std::optional<at::Tensor> known_contents(Recorder& r, const at::Tensor& t);
+
 // The operator reads a value that only a run has.
 [[noreturn]] void needs_value(const Operator& op);
 
