@@ -26,6 +26,33 @@ from tests.programs.transform_programs import FIELD, PROGRAMS, net, normal, with
 OPTIONS = {"only_if_faster": False, "deadline_ms": -1, "recompile_share": -1.0}
 
 
+def pushed(f: Callable[..., Any], x: torch.Tensor) -> Any:
+    return jvp(f, (x,), (torch.full_like(x, 0.5),))
+
+
+W = torch.tensor([2.0, -1.0, 0.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: pushed(lambda x: W * x.log(), x),
+        lambda x: pushed(lambda x: W / x, x),
+        lambda x: pushed(grad(lambda x: (x * x.log()).sum()), x),
+        lambda x: pushed(grad(lambda x: torch.special.entr(x).sum()), x),
+        lambda x: vmap(lambda x: pushed(lambda x: x.exp() * W[0] * x.log(), x))(x),
+        lambda x: jacfwd(lambda x: W * x.rsqrt())(x),
+        hessian(lambda x: (x * x.log()).sum()),
+    ],
+)
+def test_no_tangent_times_infinity_is_zero(f: Callable[..., Any]) -> None:
+    x = torch.tensor([0.0, -1.0, float("inf"), float("nan")])
+    compiled = vesta.compile(f, options=OPTIONS)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), f(x), equal_nan=True)
+    assert len(vesta.explain(compiled).explanation.graphs) == 1
+
+
 def equal(got: Any, want: Any) -> None:
     got_leaves, got_tree = pytree.tree_flatten(got)
     want_leaves, want_tree = pytree.tree_flatten(want)

@@ -20,6 +20,7 @@
 #include "interop/torch_types.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/literals.h"
+#include "trace/operators/zero_tensors.h"
 #include "trace/ops/rows.h"
 #include "trace/recorder.h"
 #include "trace/tensors/known_value.h"
@@ -367,6 +368,7 @@ void fallback(const c10::OperatorHandle& handle, Stack* stack) {
     const Operator& op = operator_for(handle);
     if (fault::any()) fault::reached("operator:" + handle.schema().name());
     r->note_grad_mode();
+    if (gives_zero_tensor(*r, op, *stack)) return;
     if (r->gradients)
       r->gradients->call(op, *stack);
     else

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "graph/rules/broadcast.h"
+#include "trace/operators/zero_tensors.h"
 #include "trace/ops/rows.h"
 #include "trace/tensors/backing.h"
 
@@ -15,11 +16,8 @@ void empty(Recorder& r, const Operator& op, Stack& stack) {
   give_backing(*traced(stack.back().toTensor()));
 }
 
-// Tensors without memory stay inside of eager's formulas; a half of a compiled program could not save them.
-void zero_tensor(Recorder& r, const Operator&, Stack& stack) { call(r, *find_operator("aten::zeros", ""), stack); }
-
 // torch.normal(mean, std) of tensors: a CPU draws what a normal distribution of 0 and 1 gives, and scales it.
-void normal(Recorder& r, const Operator& op, Stack& stack) {
+void normal(Recorder&, const Operator& op, Stack& stack) {
   const at::Tensor mean = argument(op, stack, 0).toTensor(), std = argument(op, stack, 1).toTensor();
   for (const at::Tensor& t : {mean, std})
     if (!t.device().is_cpu() || !t.is_floating_point() || t.scalar_type() != mean.scalar_type())
@@ -85,7 +83,7 @@ void resize_as(Recorder& r, const Operator& op, Stack& stack) {
 
 constexpr OperatorRow kRows[] = {
     {"aten::empty.memory_format", empty},
-    {"aten::_efficientzerotensor", zero_tensor},
+    {"aten::_efficientzerotensor", make_zero_tensor},
     {"aten::normal.Tensor_Tensor", normal},
     {.name = "aten::set_", .refusal = kOtherMemory},
     {.name = "aten::set_.source_Storage", .refusal = kOtherMemory},
