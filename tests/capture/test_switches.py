@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import time
 import traceback
 import typing
 from typing import NamedTuple
@@ -550,6 +551,26 @@ def test_fullgraph_refuses_one_variant_too_many(x):
         compiled(x, str(i))
     with pytest.raises(GraphBreak, match="limit of 3 variants"):
         compiled(x, "3")
+
+
+def test_much_python_before_the_first_operator_is_left_to_python(x):
+    """A trace takes many times as long as Python: it is given up once, early, and not for each call."""
+
+    def f(x, n):
+        seen = 0
+        for i in range(n):
+            seen = seen + i % 3
+        return x + seen
+
+    compiled = vesta.compile(f)
+    start = time.perf_counter()
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x, 1_000_000), f(x, 1_000_000))
+    assert time.perf_counter() - start < 10
+    assert [s.name for s in captured(compiled).skipped] == ["long-trace"]
+    brief = vesta.compile(f)
+    torch.testing.assert_close(brief(x, 1000), f(x, 1000))
+    assert not captured(brief).skipped and captured(brief).graphs
 
 
 def test_a_long_loop_is_left_to_python(x):

@@ -254,7 +254,9 @@ constexpr BreakRow kRows[] = {
      "A graph of this size takes too long to compile.", "compile the body of the loop as a function of its own",
      Then::RunEager},
     {Break::LongTrace, "long-trace", "runs too many instructions in one trace",
-     "A loop over very many items is unrolled.", "compile the body of the loop as a function of its own"},
+     "A trace takes many times as long as Python itself. Without an operator among its first instructions, or with a "
+     "loop over very many items, it would not pay.",
+     "compile the body of the loop, or the part with the tensors, as a function of its own", Then::RunEager},
     {Break::DeadlinePassed, "deadline-passed", "takes longer to trace than the option deadline_ms allows ({} ms)",
      "A trace that has not reached its end is of no use, so it is given up and the call runs eager. Later calls try "
      "again, "

@@ -30,6 +30,8 @@ bool Progress::begin_instruction(Frame* f, int position) {
     ++root_count_;
   }
   if (++instructions_ > t_.settings.most_instructions && !ended_) t_.graph_break(Break::LongTrace);
+  if (instructions_ == t_.settings.most_before_operators && !t_.settings.whole && recorded_operators() == 0 && !ended_)
+    t_.graph_break(Break::LongTrace);
   // Between two readings of the clock at most some tens of operators are traced, which take less than a millisecond.
   constexpr int64_t kPerReading = 64;
   if (instructions_ % kPerReading == 0 && !ended_) check_bounds();
