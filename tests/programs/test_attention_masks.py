@@ -85,7 +85,9 @@ def compiled_mask(mask: Callable[[Tensor], Tensor], keys: int = LENGTH, grad: bo
 @pytest.mark.kernels
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize(
-    "mask", [everything, of_places, zeros, a_row, lower_triangle, infinities, of_places_before], ids=lambda f: f.__name__
+    "mask",
+    [everything, of_places, zeros, a_row, lower_triangle, infinities, of_places_before],
+    ids=lambda f: f.__name__,
 )
 def test_masks_that_need_no_tensor(mask: Callable[[Tensor], Tensor], grad: bool) -> None:
     assert not compiled_mask(mask, grad=grad)

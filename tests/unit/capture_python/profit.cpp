@@ -213,7 +213,7 @@ TEST(Profit, ACallOfManyPartsDoesNotWaitForAll) {
     if (calls.profit.next() == Run::Original)
       calls.profit.learn_original(100);
     else
-      calls.profit.drop_for_part();
+      calls.profit.drop(Run::Compiled, true);
     ++calls_for_parts;
   }
   EXPECT_EQ(calls_for_parts, 16);

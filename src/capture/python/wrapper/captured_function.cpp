@@ -120,7 +120,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   const double ms = watch ? watch->milliseconds() : 0;
   if (weight > 0) c.account.ran(ms - gain.compile_ms, weight);
   if (gain.measured && turn.run != Profit::Run::NotTimed)
-    c.profit.drop_for_part(turn);
+    c.profit.drop(turn, true);
   else
     c.profit.learn(turn, given, gain, 1e3 * ms);
   if (!gain.measured) c.aside.learn(gain, given, c.fallbacks_for(gain.fallback));

@@ -13,6 +13,7 @@ constexpr size_t kLeastSamples = 5, kMostSamples = 15;
 // A call of this many microseconds is long enough to be measured by fewer samples.
 constexpr double kLongCall = 200'000;
 constexpr size_t kSamplesOfLongCalls = 3;
+constexpr int kMostDropped = 16;  // calls that tell nothing, before the parts of a call have to wait
 // Calls run the original for so many calls, then for twice as many after each measurement with the same outcome.
 constexpr int64_t kFirstKeep = 1'000, kLongestKeep = 64'000;
 // Compiled calls are slow beyond this multiple of the original's time.
@@ -78,7 +79,6 @@ void Profit::begin_measuring(bool recompiles) {
   state_ = State::Measures;
   samples_ = {};
   samples_.recompiles = recompiles;
-  dropped_ = 0;
 }
 
 void Profit::learn(Run run, const Gain& gain, double us) {
@@ -123,6 +123,14 @@ std::optional<Comparison> Profit::learn_original(double us) {
   counter_ = nullptr;
   return found;
 }
+
+void Profit::drop(Run run, bool for_part) {
+  if (run == Run::NotTimed) return;
+  is_timing_ = false;
+  samples_.dropped += for_part;
+}
+
+bool Profit::goes_before_parts() const { return samples_.dropped >= kMostDropped; }
 
 bool Profit::count_original() {
   if (--until_measured_ <= 0) {

@@ -20,6 +20,7 @@ struct Samples {
   std::vector<double> compiled, original;
   bool trains = false;      // gradients are recorded: the backward half, which may gain, is not part of the times
   bool recompiles = false;  // a call compiled: its time counts in full
+  int dropped = 0;          // calls that tell nothing, because a part of them was measured
 };
 
 struct Comparison {
@@ -45,15 +46,11 @@ class Profit {
   void learn(Run run, const Gain& gain, double us);
   // After a timed call of the original. Returns both times if calls run the original from now on.
   std::optional<Comparison> learn_original(double us);
-  // A call raised.
-  void drop(Run run) { is_timing_ = is_timing_ && run == Run::NotTimed; }
-  // A timed call tells nothing, because a part of it was measured. After kMostDropped such calls, parts are not
-  // measured in timed calls: the measurement of a call with many parts would have to wait for those of all parts.
-  void drop_for_part() {
-    is_timing_ = false;
-    ++dropped_;
-  }
-  bool goes_before_parts() const { return dropped_ >= kMostDropped; }
+  // A timed call raised, or, `for_part`, tells nothing because a part of it was measured.
+  void drop(Run run, bool for_part = false);
+  // So many calls were dropped for parts that in a timed call no part is to be measured: the measurement of a call with
+  // many parts would have to wait for those of all parts.
+  bool goes_before_parts() const;
   // `calls`: the counter of calls that run the original for that reason, or nullptr.
   void count_in(totals::Tally* calls) { counter_ = calls; }
   // Whether a call runs the original, because compiled calls are slower. If so, it is counted.
@@ -61,23 +58,19 @@ class Profit {
     if (state_ != State::KeepsOriginal) return false;
     return count_original();
   }
-  // As in MeasureWhen.
-  void count_calm() { when_.count_calm(); }
-  void count_compile() { when_.count_compile(); }
+  MeasureWhen& when() { return when_; }
   bool is_off() const { return state_ == State::Off; }
   // next() and keeps_original() may say something else than that calls run compiled code.
   bool is_active() const { return state_ == State::Measures || state_ == State::KeepsOriginal; }
   double original_us() const { return original_us_; }  // of a call, while calls run the original
 
  private:
-  static constexpr int kMostDropped = 16;
   enum class State : uint8_t { Off, Watches, Measures, KeepsOriginal };
   bool count_original();
   void begin_measuring(bool recompiles);
 
   int needed_;
   State state_ = State::Watches;
-  int dropped_ = 0;         // calls of this measurement that told nothing
   bool is_timing_ = false;  // a timed call runs: further ones, nested or of other threads, are not timed
   int64_t next_keep_ = 0, until_measured_ = 0;
   double original_us_ = 0;

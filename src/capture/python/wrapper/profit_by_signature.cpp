@@ -68,10 +68,10 @@ void ProfitBySignature::learn(const Turn& turn, const CallArguments& call, const
   Profit* profit = of(turn);
   const std::optional<size_t> known = profit ? std::nullopt : find(call);
   if (gain.passing && !gain.for_now && turn.run == Profit::Run::NotTimed) {
-    if (gain.compiled && known) groups_[*known].profit.count_compile();
+    if (gain.compiled && known) groups_[*known].profit.when().count_compile();
     profit = &whole_;
   } else if (profit != &whole_ && !gain.for_now) {
-    whole_.count_calm();
+    whole_.when().count_calm();
   }
   if (!profit) profit = &groups_[known ? *known : find_or_add(call)].profit;
   const bool was_active = profit->is_active();
@@ -88,12 +88,8 @@ std::optional<Comparison> ProfitBySignature::learn_original(const Turn& turn, do
   return slower;
 }
 
-void ProfitBySignature::drop(const Turn& turn) {
-  if (Profit* const profit = of(turn)) profit->drop(turn.run);
-}
-
-void ProfitBySignature::drop_for_part(const Turn& turn) {
-  if (Profit* const profit = of(turn)) profit->drop_for_part();
+void ProfitBySignature::drop(const Turn& turn, bool for_part) {
+  if (Profit* const profit = of(turn)) profit->drop(turn.run, for_part);
 }
 
 bool ProfitBySignature::goes_before_parts(const Turn& turn) {

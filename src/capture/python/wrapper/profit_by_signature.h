@@ -45,8 +45,7 @@ class ProfitBySignature {
   // The rest is as in Profit.
   void learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us);
   std::optional<Comparison> learn_original(const Turn& turn, double us);
-  void drop(const Turn& turn);
-  void drop_for_part(const Turn& turn);
+  void drop(const Turn& turn, bool for_part = false);
   bool goes_before_parts(const Turn& turn);
   void count_in(const Turn& turn, totals::Tally* calls);
 
