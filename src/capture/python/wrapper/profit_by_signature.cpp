@@ -66,14 +66,15 @@ ProfitBySignature::Turn ProfitBySignature::begin(const CallArguments& call) {
 void ProfitBySignature::learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us) {
   if (is_off_) return;
   Profit* profit = of(turn);
-  const std::optional<size_t> known = profit ? std::nullopt : find(call);
+  const std::optional<size_t> found = profit ? std::nullopt : find(call);
+  Profit* const known = found ? &groups_[*found].profit : nullptr;
   if (gain.passing && !gain.for_now && turn.run == Profit::Run::NotTimed) {
-    if (gain.compiled && known) groups_[*known].profit.when().count_compile();
+    if (known && gain.compiled) known->when().count_compile();
     profit = &whole_;
   } else if (profit != &whole_ && !gain.for_now) {
     whole_.when().count_calm();
   }
-  if (!profit) profit = &groups_[known ? *known : find_or_add(call)].profit;
+  if (!profit) profit = known ? known : &groups_[find_or_add(call)].profit;
   const bool was_active = profit->is_active();
   profit->learn(turn.run, gain, us);
   if (profit->is_off()) return is_off_ = true, forget();
