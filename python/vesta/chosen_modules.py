@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import types
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vesta.compiled_function import NamedModules, Pattern, Settings
+from vesta.compiled_function import NamedModules, Pattern, RepeatedLayers, Settings
 from vesta.eager import innermost
 from vesta.errors import UserError
 
@@ -39,14 +40,18 @@ def choose_modules(settings: Settings, compiled: Any) -> Settings:
         return settings
     model = compiled.__self__ if isinstance(compiled, types.MethodType) else compiled
     if not isinstance(model, torch.nn.Module):
-        what = type(model).__name__
-        raise UserError(f"only and skip are for modules and their methods, not for {what}")
+        argument = 'strategy="regional" is' if settings.only == (RepeatedLayers,) else "only and skip are"
+        raise UserError(f"{argument} for modules and their methods, not for {type(model).__name__}")
     if settings.only == ():
         raise UserError("only is empty, so nothing would be compiled; leave it out, or use disable=True")
     named = list(submodules(model))
     skipped = matching(named, settings.skip, "skip", model)
     inside = {id(part) for module, _ in skipped for part in module.modules()}
-    only = [(m, n) for m, n in matching(named, settings.only or (), "only", model) if id(m) not in inside]
+    if settings.only == (RepeatedLayers,):
+        fitting = repeated_layers(model, named)
+    else:
+        fitting = matching(named, settings.only or (), "only", model)
+    only = [(m, n) for m, n in fitting if id(m) not in inside]
     if settings.only and not only:
         raise UserError("skip names everything that only names, so nothing would be compiled")
     return replace(settings, chosen=(tuple(only), tuple(skipped)))
@@ -57,6 +62,31 @@ def submodules(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, str]]:
     for name, module in model.named_modules(remove_duplicate=False):
         if name:
             yield innermost(module), name
+
+
+def repeated_layers(model: torch.nn.Module, named: Sequence[tuple[torch.nn.Module, str]]) -> NamedModules:
+    """The modules with submodules of which a list of modules has several of one class, each with its first name. Lists
+    inside of such a module do not count."""
+    names: dict[int, str] = {}
+    for module, name in named:
+        names.setdefault(id(module), name)
+    found: dict[int, tuple[torch.nn.Module, str]] = {}
+    inside: set[int] = set()
+    for holder in (model, *(module for module, _ in named)):
+        if not isinstance(holder, torch.nn.ModuleList | torch.nn.Sequential) or id(holder) in inside:
+            continue
+        items = [innermost(item) for item in holder]
+        classes = Counter(type(item) for item in items)
+        for item in items:
+            if classes[type(item)] > 1 and any(True for _ in item.children()):
+                found.setdefault(id(item), (item, names[id(item)]))
+                inside.update(id(part) for part in item.modules())
+    if not found:
+        raise UserError(
+            f'strategy="regional" finds no list with several layers of one class in {type(model).__name__}; '
+            "name the modules to compile with only=[...]"
+        )
+    return tuple(found.values())
 
 
 def matching(

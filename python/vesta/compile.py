@@ -14,7 +14,15 @@ import torch
 
 from vesta.builtin_functions import NO_PYTHON, computes_tensors
 from vesta.chosen_modules import check_patterns, choose_modules
-from vesta.compiled_function import Compiled, Pattern, Settings, capture, compile_callable, compile_class
+from vesta.compiled_function import (
+    Compiled,
+    Pattern,
+    RepeatedLayers,
+    Settings,
+    capture,
+    compile_callable,
+    compile_class,
+)
 from vesta.compiled_method import CompiledMethods, check_methods
 from vesta.compiled_module import is_wrapper, make_wrapper
 from vesta.eager import innermost
@@ -91,10 +99,12 @@ def compile(
             "aot_eager" for the same calls one by one; or "eager" for ``model`` unchanged.
         mode: One of torch.compile's modes, which differ on GPUs only. ``mode`` and ``options`` exclude each other.
         options: See :mod:`vesta.options`.
-        strategy: "whole", the default: graphs are compiled to machine code. "calls": each operator is a call into ATen,
-            and results equal eager's bit for bit (``backend="aot_eager"``). "eager": ``model`` unchanged. "auto": for
-            each graph the one that is predicted to take the least time, its compile included, over ``expected_calls``
-            calls (an option; 1000). The first two calls then run uncompiled. The prediction is shown by
+        strategy: "whole", the default: graphs are compiled to machine code. "regional": so is each of the layers of which
+            the model has several of one class in a ``ModuleList`` or ``Sequential``, as a graph of its own; everything
+            around them runs in Python. "calls": each operator is a call into ATen, and results equal eager's bit for
+            bit (``backend="aot_eager"``). "eager": ``model`` unchanged. "auto": for each graph "whole", "calls" or
+            "eager", whichever is predicted to take the least time, its compile included, over ``expected_calls`` calls
+            (an option; 1000). The first two calls then run uncompiled. The prediction is shown by
             :func:`vesta.explain`, beside what came of it.
         disable: Return ``model`` unchanged. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
         methods: Names of a module's methods that are compiled where they are called, as in
@@ -156,7 +166,8 @@ def arguments_like(model: Any) -> dict[str, Any]:
     if settings is None:
         return {}
     options = {name: getattr(settings.options, name) for name in OPTION_NAMES}
-    return {"options": options, "only": settings.only, "skip": settings.skip}
+    chosen = {"strategy": "regional"} if settings.only == (RepeatedLayers,) else {"only": settings.only}
+    return {"options": options, **chosen, "skip": settings.skip}
 
 
 def settings_of(model: Any) -> Any:
@@ -212,6 +223,8 @@ def check(
     for name, value in options_of_strategy(strategy).items():
         if options.setdefault(name, value) != value:
             raise UserError(f'strategy="{strategy}" means {name}={value!r}, but options has {name}={options[name]!r}')
+    if strategy == "regional" and only is not None:
+        raise UserError('strategy="regional" chooses the modules that are compiled, so it excludes only=[...]')
     made = make_options(options)
     if made.strategy == "auto":
         use_costs_of_machine()
@@ -222,7 +235,7 @@ def check(
         repr((fullgraph, sorted(options.items()))),
         tuple(sorted(set(methods))),
         made,
-        None if only is None else check_patterns("only", only),
+        (RepeatedLayers,) if strategy == "regional" else None if only is None else check_patterns("only", only),
         check_patterns("skip", skip),
     )
 
@@ -243,6 +256,7 @@ def options_of_backend(backend: Any) -> dict[str, Any]:
 
 STRATEGIES: dict[str, dict[str, Any]] = {
     "whole": {"strategy": "whole"},
+    "regional": {"strategy": "whole"},
     "calls": {"kernels": False},
     "eager": {},
     "auto": {"strategy": "auto"},

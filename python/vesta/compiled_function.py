@@ -23,6 +23,7 @@ __all__ = [
     "CompiledFunction",
     "NamedModules",
     "Pattern",
+    "RepeatedLayers",
     "Settings",
     "capture",
     "compile_callable",
@@ -32,6 +33,12 @@ __all__ = [
 
 # What `only` and `skip` take: the name of a module, with wildcards, or a class of modules.
 Pattern = str | type[torch.nn.Module]
+
+
+class RepeatedLayers:
+    """In the place of a pattern: the layers of which a model has several of one class in a list."""
+
+
 NamedModules = tuple[tuple[torch.nn.Module, str], ...]
 
 
@@ -43,7 +50,7 @@ class Settings:
     arguments: str
     methods: tuple[str, ...]
     options: _C.Options = field(compare=False)
-    only: tuple[Pattern, ...] | None = None
+    only: tuple[Pattern | type[RepeatedLayers], ...] | None = None
     skip: tuple[Pattern, ...] = ()
     # The modules that `only` and `skip` name in the model that is compiled.
     chosen: tuple[NamedModules, NamedModules] = field(default=((), ()), compare=False)

@@ -93,7 +93,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
     memory of this machine. Nothing of its Python code runs, and none of its tensors is read.
 
     Memory and time are first computed from the plan and from the speed of this machine, which is measured once, in
-    under a second. If a call runs on a CPU, needs at most 2 GiB, half of the memory that is free, and a second, and
+    about a second. If a call runs on a CPU, needs at most 2 GiB, half of the memory that is free, and a second, and
     calls no operators of other libraries, its kernels and calls into ATen are then run on random numbers and measured.
     For a GPU the time is that of a call which is recorded as a CUDA graph and waits for the GPU; the memory includes
     the workspace of the libraries.

@@ -78,6 +78,55 @@ def test_strategies_that_are_given() -> None:
         vesta.compile(pointwise, options={"expected_calls": 0})
 
 
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+        self.inner = nn.ModuleList(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for inner in self.inner:
+            x = inner(x)
+        return x + self.linear(x)
+
+
+class Layers(nn.Module):
+    def __init__(self, layers: int = 3) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16))
+        self.layers = nn.ModuleList(Layer() for _ in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.kernels
+def test_regional_compiles_each_of_the_repeated_layers() -> None:
+    model, x = Layers(), torch.randn(4, 16)
+    compiled = vesta.compile(model, strategy="regional", options={"cache": False})
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), model(x))
+    graphs = [g for c in vesta.explain(compiled).explanation.captures for g in c.graphs if g.compiled]
+    (graph,) = graphs  # one for all layers, whose weights are inputs
+    assert graph.hits == 9 and graph.compiled.kernels
+    assert vesta.estimate(compiled, x).eager
+    in_list = vesta.compile(nn.Sequential(Layer(), Layer()), strategy="regional")
+    torch.testing.assert_close(in_list(x), in_list._orig_mod(x))
+
+
+def test_where_there_is_nothing_regional() -> None:
+    with pytest.raises(UserError, match="no list with several layers of one class in Sequential"):
+        vesta.compile(Layers(1).layers[0].inner[0], strategy="regional")
+    with pytest.raises(UserError, match="excludes only"):
+        vesta.compile(Layers(), strategy="regional", only=["first"])
+    with pytest.raises(UserError, match="is for modules"):
+        vesta.compile(pointwise, strategy="regional")
+
+
 def test_the_prediction_stands_beside_the_outcome() -> None:
     compiled = auto(pointwise)
     c = call(compiled, X, 40)
