@@ -50,7 +50,8 @@ def choose_modules(settings: Settings, compiled: Any) -> Settings:
     if settings.only == (RepeatedLayers,):
         fitting = repeated_layers(model, named)
     else:
-        fitting = matching(named, settings.only or (), "only", model)
+        patterns = [p for p in settings.only or () if isinstance(p, str) or issubclass(p, torch.nn.Module)]
+        fitting = matching(named, patterns, "only", model)
     only = [(m, n) for m, n in fitting if id(m) not in inside]
     if settings.only and not only:
         raise UserError("skip names everything that only names, so nothing would be compiled")

@@ -108,14 +108,15 @@ def measure_speed() -> Speed:
     def best(of: Callable[[Speed], float]) -> float:
         return min(map(of, passes))
 
+    products = {}
+    for key in passes[0].products:
+        starts, rates = zip(*(s.products[key] for s in passes), strict=True)
+        products[key] = min(starts), max(rates)
     return replace(
         passes[0],
         memory=-best(lambda s: -s.memory),
         cache=-best(lambda s: -s.cache),
-        products={
-            key: (best(lambda s, key=key: s.products[key][0]), -best(lambda s, key=key: -s.products[key][1]))  # type: ignore[misc]
-            for key in passes[0].products
-        },
+        products=products,
         call_us=best(lambda s: s.call_us),
         kernels=best(lambda s: s.kernels),
         product_kernels=best(lambda s: s.product_kernels),
