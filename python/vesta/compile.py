@@ -99,13 +99,13 @@ def compile(
             "aot_eager" for the same calls one by one; or "eager" for ``model`` unchanged.
         mode: One of torch.compile's modes, which differ on GPUs only. ``mode`` and ``options`` exclude each other.
         options: See :mod:`vesta.options`.
-        strategy: "whole", the default: graphs are compiled to machine code. "regional": so is each of the layers of which
-            the model has several of one class in a ``ModuleList`` or ``Sequential``, as a graph of its own; everything
-            around them runs in Python. "calls": each operator is a call into ATen, and results equal eager's bit for
-            bit (``backend="aot_eager"``). "eager": ``model`` unchanged. "auto": for each graph "whole", "calls" or
-            "eager", whichever is predicted to take the least time, its compile included, over ``expected_calls`` calls
-            (an option; 1000). The first two calls then run uncompiled. The prediction is shown by
-            :func:`vesta.explain`, beside what came of it.
+        strategy: "whole", the default: graphs are compiled to machine code. "regional": so is each of the layers of
+            which the model has several of one class in a ``ModuleList`` or ``Sequential``, as a graph of its own;
+            everything around them runs in Python. "calls": each operator is a call into ATen, and results equal
+            eager's bit for bit (``backend="aot_eager"``). "eager": ``model`` unchanged. "auto": for each graph
+            "whole", "calls" or "eager", whichever is predicted to take the least time, its compile included, over
+            ``expected_calls`` calls (an option; 1000). The first two calls then run uncompiled. The prediction is
+            shown by :func:`vesta.explain`, beside what came of it.
         disable: Return ``model`` unchanged. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
         methods: Names of a module's methods that are compiled where they are called, as in
             ``vesta.compile(model, methods=("encode", "decode"))``. A call of the module, ``forward`` and Lightning's
