@@ -94,7 +94,8 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
 
     Memory and time are first computed from the plan and from the speed of this machine, which is measured once, in
     about a second. If a call runs on a CPU, needs at most 2 GiB, half of the memory that is free, and a second, and
-    calls no operators of other libraries, its kernels and calls into ATen are then run on random numbers and measured.
+    calls no operators of other libraries (but for the experts of transformers), its kernels and calls are then run on
+    random numbers and measured.
     For a GPU the time is that of a call which is recorded as a CUDA graph and waits for the GPU; the memory includes
     the workspace of the libraries.
 

@@ -327,9 +327,8 @@ def test_memory_is_near_that_measured() -> None:
 @pytest.mark.alone
 @pytest.mark.kernels
 def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every estimate should be within 30 %. Models with experts miss this: they call operators of another library, so
-    their time is computed. Other programs slow the machine down for seconds. A model that misses is therefore estimated
-    and measured again, up to five times, and the least of each counts."""
+    """Every estimate should be within 30 %. Other programs slow the machine down for seconds. A model that misses is
+    therefore estimated and measured again, up to five times, and the least of each counts."""
     far, models, computed = [], 0, 0
     for i, (name, entry) in enumerate(ZOO.items()):
         if i % 5 == 0:
