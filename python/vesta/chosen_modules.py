@@ -39,15 +39,18 @@ def choose_modules(settings: Settings, compiled: Any) -> Settings:
     if settings.only is None and not settings.skip:
         return settings
     model = compiled.__self__ if isinstance(compiled, types.MethodType) else compiled
+    regional = settings.only == (RepeatedLayers,)
     if not isinstance(model, torch.nn.Module):
-        argument = 'strategy="regional" is' if settings.only == (RepeatedLayers,) else "only and skip are"
-        raise UserError(f"{argument} for modules and their methods, not for {type(model).__name__}")
+        what = type(model).__name__
+        if regional:
+            raise UserError(f'strategy="regional" is for modules and their methods, not for {what}')
+        raise UserError(f"only and skip are for modules and their methods, not for {what}")
     if settings.only == ():
         raise UserError("only is empty, so nothing would be compiled; leave it out, or use disable=True")
     named = list(submodules(model))
     skipped = matching(named, settings.skip, "skip", model)
     inside = {id(part) for module, _ in skipped for part in module.modules()}
-    if settings.only == (RepeatedLayers,):
+    if regional:
         fitting = repeated_layers(model, named)
     else:
         patterns = [p for p in settings.only or () if isinstance(p, str) or issubclass(p, torch.nn.Module)]

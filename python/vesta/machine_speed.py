@@ -1,4 +1,4 @@
-"""How fast this machine is, for estimates: measured once, in about a second, and kept in the cache."""
+"""Measures how fast this machine is, for estimates. This takes about a second; the cache keeps the result."""
 
 from __future__ import annotations
 

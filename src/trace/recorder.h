@@ -89,7 +89,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   CheckpointRegions checkpoints;
 
   std::unordered_map<const graph::Value*, at::Tensor> known;  // contents that follow from numbers alone
-  std::unordered_set<const graph::Value*> zero_tensors;       // tensors of autograd that stand for no tangent
+  std::unordered_set<const graph::Value*> zero_tensors;       // values of aten::_efficientzerotensor
 
   // The first reason why this trace must fail. It is thrown at the end even if the program catches our exceptions.
   std::exception_ptr failure;

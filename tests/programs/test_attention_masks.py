@@ -62,7 +62,7 @@ def of_contents(q: Tensor) -> Tensor:
 
 
 def compiled_mask(mask: Callable[[Tensor], Tensor], keys: int = LENGTH, grad: bool = False, **keywords: float) -> bool:
-    """Whether the compiled program makes the mask. Its results, and gradients, are eager's."""
+    """Whether the compiled program computes the mask. Checks that results and gradients are those of eager."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v, mask(q), **keywords)

@@ -1,6 +1,6 @@
-// Zero tensors (aten::_efficientzerotensor): autograd's formulas take one where a tensor has no tangent. In eager their
-// products are zero tensors again, whatever the other factor holds: 0 times infinity is 0, and not NaN. The trace
-// records zeros, and remembers which ones are zero tensors.
+// Zero tensors (aten::_efficientzerotensor). If a tensor has no tangent, autograd's formulas use a zero tensor as its
+// tangent. In eager, a zero tensor times any other tensor is a zero tensor: 0 times infinity is 0, not NaN. The trace
+// records aten::zeros for a zero tensor, and remembers that this value is one.
 #pragma once
 
 #include "trace/operators/operator_table.h"

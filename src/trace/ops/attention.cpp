@@ -24,8 +24,8 @@ void attention(Recorder& r, const Operator& op, Stack& stack) {
 
 enum class Mask : uint8_t { Other, All, Causal };
 
-// What a mask of these contents lets queries attend to: all keys, or the first ones up to the query's own place.
-// `weights`: the sizes of the attention weights, whose last two are queries and keys.
+// All: every query attends to every key. Causal: query i attends to the keys 0 to i. `weights`: the sizes of the
+// attention weights; the last two are the numbers of queries and keys.
 Mask kind_of(const at::Tensor& mask, const std::vector<Expr>& weights) {
   const size_t dims = weights.size(), own = static_cast<size_t>(mask.dim());
   if (own > dims || mask.numel() == 0) return Mask::Other;
@@ -46,8 +46,9 @@ Mask kind_of(const at::Tensor& mask, const std::vector<Expr>& weights) {
   return allowed.eq(causal).all().item<bool>() ? Mask::Causal : Mask::Other;
 }
 
-// A mask that follows from numbers alone and hides nothing, or what comes later, is left out, or said by is_causal: for
-// a tensor, ATen chooses slower kernels, or none of its fused ones. With dropout the kernels draw different numbers.
+// Replaces a mask that follows from numbers alone by no mask, or by is_causal, if it means the same: with a tensor as
+// the mask, ATen chooses a slower kernel, or no fused kernel. It does not replace a mask if there is dropout, because
+// each kernel draws other random numbers.
 void with_mask(Recorder& r, const Operator& op, Stack& stack) {
   enum : size_t { kQuery, kKey, kValue, kMask, kDropout, kCausal };
   const auto given = [&](size_t i) -> c10::IValue& { return stack[stack.size() - op.arg_count + i]; };

@@ -16,8 +16,8 @@ void note_known(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> argu
 
 std::optional<c10::Scalar> known_number(Recorder& r, const at::Tensor& t);
 
-// The contents of a tensor that the program makes from numbers alone, as a mask of arange() and comparisons, computed
-// on the CPU. nullopt: they are not known, or large.
+// Computes the contents of a tensor on the CPU, if the program makes it from numbers alone: a mask of arange() and
+// comparisons, for example. nullopt: the contents depend on an input, are random, or are large.
 std::optional<at::Tensor> known_contents(Recorder& r, const at::Tensor& t);
 
 // The operator reads a value that only a run has.

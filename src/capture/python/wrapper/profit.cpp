@@ -13,7 +13,7 @@ constexpr size_t kLeastSamples = 5, kMostSamples = 15;
 // A call of this many microseconds is long enough to be measured by fewer samples.
 constexpr double kLongCall = 200'000;
 constexpr size_t kSamplesOfLongCalls = 3;
-constexpr int kMostDropped = 16;  // calls that tell nothing, before the parts of a call have to wait
+constexpr int kMostDropped = 16;  // calls dropped for parts, before timed calls measure no parts
 // Calls run the original for so many calls, then for twice as many after each measurement with the same outcome.
 constexpr int64_t kFirstKeep = 1'000, kLongestKeep = 64'000;
 // Compiled calls are slow beyond this multiple of the original's time.

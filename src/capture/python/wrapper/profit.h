@@ -20,7 +20,7 @@ struct Samples {
   std::vector<double> compiled, original;
   bool trains = false;      // gradients are recorded: the backward half, which may gain, is not part of the times
   bool recompiles = false;  // a call compiled: its time counts in full
-  int dropped = 0;          // calls that tell nothing, because a part of them was measured
+  int dropped = 0;          // calls without a usable time, because a part of them was measured
 };
 
 struct Comparison {
@@ -46,10 +46,10 @@ class Profit {
   void learn(Run run, const Gain& gain, double us);
   // After a timed call of the original. Returns both times if calls run the original from now on.
   std::optional<Comparison> learn_original(double us);
-  // A timed call raised, or, `for_part`, tells nothing because a part of it was measured.
+  // The time of a timed call is not used: the call raised, or (`for_part`) a part of it was measured.
   void drop(Run run, bool for_part = false);
-  // So many calls were dropped for parts that in a timed call no part is to be measured: the measurement of a call with
-  // many parts would have to wait for those of all parts.
+  // Whether timed calls measure no parts from now on, because many calls were dropped for parts. Otherwise the
+  // measurement of a call with many parts would have to wait until all parts have been measured.
   bool goes_before_parts() const;
   // `calls`: the counter of calls that run the original for that reason, or nullptr.
   void count_in(totals::Tally* calls) { counter_ = calls; }

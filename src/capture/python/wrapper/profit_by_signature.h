@@ -15,8 +15,8 @@ namespace vesta::capture {
 
 class ProfitBySignature {
  public:
-  // How a call runs, and with which calls it is measured: an index of groups_, or one for all calls together. nullopt:
-  // that is found out after the call.
+  // How a call runs, and the group of calls that it is measured with: an index of groups_, or the index of the group of
+  // all calls. nullopt: learn() finds the group after the call.
   struct Turn {
     Profit::Run run = Profit::Run::NotTimed;
     std::optional<size_t> group;
