@@ -127,6 +127,7 @@ void add_capture(py::module_& m) {
       .def_readonly("end", &CaptureVariant::end)
       .def_readonly("stop", &CaptureVariant::stop)
       .def_readonly("steps", &CaptureVariant::steps)
+      .def_readonly("outputs", &CaptureVariant::outputs)
       .def_readonly("output_bytes", &CaptureVariant::output_bytes)
       .def_readonly("stages", &CaptureVariant::stages)
       .def_readonly("total_ms", &CaptureVariant::total_ms)

@@ -146,7 +146,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
     if run is None:
         return e
     peak = parameters + arguments_ + run.kept_bytes + run.most_bytes
-    return replace(e, call_us=speed.entry_us + run.least_us, peak_bytes=peak, measured=True)
+    return replace(e, call_us=time_of_entry(graph, speed) + run.least_us, peak_bytes=peak, measured=True)
 
 
 def estimate_of(
@@ -171,10 +171,15 @@ def estimate_of(
         sum(not s.is_kernel for s in steps),
         sum(s.bytes for s in steps),
         sum(s.flops for s in steps),
-        speed.entry_us + sum(time_of(s, speed, bytes_per_us) for s in steps),
+        time_of_entry(graph, speed) + sum(time_of(s, speed, bytes_per_us) for s in steps),
         compile_ms,
         cold=cold,
     )
+
+
+def time_of_entry(graph: Graph, speed: Speed) -> float:
+    """Microseconds of a call beside the run of its graph: the guards, and the tensors that it returns."""
+    return speed.entry_us + graph.outputs * speed.output_us
 
 
 def time_of(s: _C.StepInfo, speed: Speed, bytes_per_us: float) -> float:

@@ -91,7 +91,8 @@ class Graph:
     was going on. ``python_us`` and ``early_us``: the least time of a call then, from this graph on, in tiers 0 and 1,
     in microseconds; 0: not measured.
     ``ms``: milliseconds by stage; ``total_ms`` also includes the time between the stages.
-    ``variant``: its id in events. ``output_bytes``: of the tensors that a call makes for its caller; -1: not known.
+    ``variant``: its id in events. ``outputs``: how many tensors a call returns. ``output_bytes``: of those among them
+    that it makes; -1: not known.
     """
 
     where: Line
@@ -115,6 +116,7 @@ class Graph:
     early_us: float = 0.0
     steps: tuple[_C.StepInfo, ...] = ()
     variant: int = 0
+    outputs: int = 0
     output_bytes: int = -1
 
     @property
@@ -273,6 +275,7 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         early_us=variant.early_us,
         steps=tuple(variant.steps),
         variant=variant.id,
+        outputs=variant.outputs,
         output_bytes=variant.output_bytes,
     )
 

@@ -74,7 +74,7 @@ def measure_costs() -> _C.MachineCosts:
             costs.convolution_us = speed.products["aten::convolution f32"][0]
             costs.packed_convolution_us = speed.product("mkldnn::_convolution_pointwise", "f32")[0]
             costs.bytes_per_us, costs.memory_bytes_us = speed.cache, speed.memory
-            costs.last_cache_bytes, costs.entry_us = speed.cache_bytes, max(0.2, speed.entry_us)
+            costs.last_cache_bytes, costs.entry_us = speed.cache_bytes, max(0.2, speed.entry_us + speed.output_us)
             set_rates(costs)
             found = [Measured(width, costs) for width in WIDTHS]
         m = {name: statistics.median(vars(one)[name] for one in found) for name in vars(found[0])}

@@ -28,6 +28,7 @@ CONVOLUTION = ((64, 7), (64, 28))  # channels, side of the image; the small one 
 ATTENTION = (16, 128)  # queries
 RECURRENT = ((8, 16), (64, 128))  # steps, which is the number of rows, and width
 ENCODER = ((8, 16), (64, 128))  # rows, width
+OUTPUTS = (1, 17)  # of a call
 # The sizes of the products by which the planner's estimates of kernels are corrected.
 PRODUCT_KERNELS = ((16, 64, 64), (32, 512, 512), (128, 256, 1024))  # rows, inner, columns
 
@@ -40,8 +41,8 @@ class Speed:
     family and dtype, such as "mkldnn::_linear_pointwise f32", the microseconds that a call begins with and its
     floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen. ``kernels``
     and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those without and with
-    matrix products. ``entry_us``: of a call of a compiled module that computes next to nothing. ``step_us``: what a run
-    needs for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries
+    matrix products. ``entry_us``: of a call of a compiled module that computes next to nothing, and ``output_us``: of
+    each tensor that it returns. ``step_us``: what a run needs for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries
     take once. ``overlaps``: a product reads its operands while it computes.
     """
 
@@ -52,6 +53,7 @@ class Speed:
     kernels: float
     product_kernels: float
     entry_us: float = 0.0
+    output_us: float = 0.0
     step_us: float = 0.2
     cache_bytes: int = 0
     workspace: int = 0
@@ -121,6 +123,7 @@ def measure_speed() -> Speed:
         kernels=best(lambda s: s.kernels),
         product_kernels=best(lambda s: s.product_kernels),
         entry_us=best(lambda s: s.entry_us),
+        output_us=best(lambda s: s.output_us),
     )
 
 
@@ -140,8 +143,8 @@ def measure_once() -> Speed:
         call_us = microseconds_among_others(lambda: torch.index_select(x, 0, ZERO, out=y[:1]))
         last_cache = _C.host_target()["caches"][-1]
     with torch.no_grad():  # the weights of an inference tensor are not laid out once: nothing tells of writes to it
-        entry_us = microseconds_of_entry()
-        kernels, product_kernels = kernel_factors(entry_us)
+        entry_us, output_us = microseconds_of_entry()
+        kernels, product_kernels = kernel_factors(entry_us + output_us)
     return Speed(
         copies[LARGE],
         copies[SMALL],
@@ -150,6 +153,7 @@ def measure_once() -> Speed:
         kernels,
         product_kernels,
         entry_us,
+        output_us,
         cache_bytes=last_cache,
     )
 
@@ -235,10 +239,26 @@ def padded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(torch.relu(x) * y, [1, 1, 1, 1])
 
 
-def microseconds_of_entry() -> float:
-    """Of a call of a compiled module that computes next to nothing."""
-    small = compile(torch.nn.ReLU(), options={"cache": False, "only_if_faster": False})
-    return microseconds(lambda: small(ONE_ROW))
+class Copies(torch.nn.Module):
+    """Returns ``outputs`` new tensors."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.outputs = outputs
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [x + i for i in range(self.outputs)]
+
+
+def microseconds_of_entry() -> tuple[float, float]:
+    """Of a call of a compiled module that computes next to nothing, without its outputs, and of each output."""
+    few, many = OUTPUTS
+    took = {}
+    for outputs in OUTPUTS:
+        small = compile(Copies(outputs), options={"cache": False, "only_if_faster": False})
+        took[outputs] = microseconds(lambda small=small: small(ONE_ROW))  # type: ignore[misc]
+    output_us = max(0.0, took[many] - took[few]) / (many - few)
+    return max(0.0, took[few] - few * output_us), output_us
 
 
 def kernel_factors(entry_us: float) -> tuple[float, float]:

@@ -180,6 +180,19 @@ def test_settings_of_a_compiled_model_are_used() -> None:
     assert vesta.estimate(without, torch.randn(4, 64)).kernels == 0
 
 
+def test_each_output_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Several(nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [x + 1, x.sin(), x * 2]
+
+    took = []
+    for output_us in (0.0, 100.0):
+        speed = dataclasses.replace(SPEED, output_us=output_us)
+        monkeypatch.setattr(estimating, "speed_of_machine", lambda speed=speed: speed)
+        took.append(vesta.estimate(Several(), torch.randn(4, 8), measure=False).call_us)
+    assert took[1] - took[0] == pytest.approx(300)
+
+
 def test_the_time_is_that_of_the_steps() -> None:
     class Step:
         is_kernel, estimated_us, bytes, flops, name, dtype = False, 0.0, 20_000, 0, "aten::sort", "f32"

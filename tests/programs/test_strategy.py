@@ -118,6 +118,22 @@ def test_regional_compiles_each_of_the_repeated_layers() -> None:
     torch.testing.assert_close(in_list(x), in_list._orig_mod(x))
 
 
+def test_regional_layers_of_a_method_and_without_those_skipped() -> None:
+    model, x = Layers(), torch.randn(4, 16)
+    compiled = vesta.compile(strategy="regional", options={"cache": False})(model.forward)
+    without = vesta.compile(model, strategy="regional", skip=["layers.0"], options={"cache": False})
+    with torch.no_grad():
+        for f, hits in ((compiled, 8), (without, 5)):  # of nine and six calls of layers
+            for _ in range(3):
+                torch.testing.assert_close(f(x), model(x))
+            (graph,) = [g for c in vesta.explain(f).explanation.captures for g in c.graphs if g.compiled]
+            assert graph.hits == hits
+    with pytest.raises(UserError, match="nothing would be compiled"):
+        vesta.compile(model, strategy="regional", skip=[Layer])
+    with pytest.raises(UserError, match="not for type"):
+        vesta.compile(Layers, strategy="regional")
+
+
 def test_where_there_is_nothing_regional() -> None:
     with pytest.raises(UserError, match="no list with several layers of one class in Sequential"):
         vesta.compile(Layers(1).layers[0].inner[0], strategy="regional")

@@ -95,10 +95,9 @@ std::optional<c10::Scalar> known_number(Recorder& r, const at::Tensor& t) {
 }
 
 std::optional<at::Tensor> known_contents(Recorder& r, const at::Tensor& t) {
-  if (!traced(t)) return std::nullopt;
-  const graph::Value* const value = r.value_of(t);
-  if (const auto it = r.known.find(value); it != r.known.end()) return it->second;
-  if (!follows_from_numbers(*value)) return std::nullopt;
+  if (auto found = known(r, t)) return found;
+  const graph::Value* const value = traced(t) ? r.value_of(t) : nullptr;
+  if (!value || !follows_from_numbers(*value)) return std::nullopt;
   GraphInterpreter in(r.graph(), std::vector<int64_t>(r.graph().symbols.size()));
   in.compute_on(c10::kCPU);
   const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());

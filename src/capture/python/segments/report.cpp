@@ -49,6 +49,7 @@ CaptureReport Captured::report() const {
       if (c.compiled && v->graph.executable) {
         c.compiled->graphs = v->graph.executable->graphs();
         c.steps = artifact::steps_of(v->graph.executable->artifact());
+        c.outputs = static_cast<int>(v->graph.executable->artifact().outputs.size());
         c.output_bytes = artifact::output_bytes_of(v->graph.executable->artifact());
       }
       c.trains = v->graph.training != nullptr;
