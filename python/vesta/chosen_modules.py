@@ -57,7 +57,7 @@ def choose_modules(settings: Settings, compiled: Any) -> Settings:
         fitting = matching(named, patterns, "only", model)
     only = [(m, n) for m, n in fitting if id(m) not in inside]
     if settings.only and not only:
-        raise UserError("skip names everything that only names, so nothing would be compiled")
+        raise UserError("skip names every module that is chosen, so nothing would be compiled")
     return replace(settings, chosen=(tuple(only), tuple(skipped)))
 
 

@@ -240,7 +240,7 @@ def test_gradients_reach_what_is_compiled_and_what_is_not() -> None:
         ({"only": "head"}, "only takes a list of module names and classes, not 'head'"),
         ({"skip": [3]}, 'skip takes names of modules, such as "layers.*.mlp", and classes of modules, not 3'),
         ({"only": []}, "only is empty"),
-        ({"only": ["head"], "skip": [nn.Linear]}, "skip names everything that only names"),
+        ({"only": ["head"], "skip": [nn.Linear]}, "skip names every module that is chosen"),
     ],
 )
 def test_wrong_names_are_errors(arguments: dict[str, Any], message: str) -> None:
