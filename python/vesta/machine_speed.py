@@ -39,11 +39,12 @@ class Speed:
 
     ``memory`` and ``cache``: bytes per microsecond, read and written, of large and small copies. ``products``: by
     family and dtype, such as "mkldnn::_linear_pointwise f32", the microseconds that a call begins with and its
-    floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen. ``kernels``
-    and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those without and with
-    matrix products. ``entry_us``: of a call of a compiled module that computes next to nothing, and ``output_us``: of
-    each tensor that it returns. ``step_us``: what a run needs for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries
-    take once. ``overlaps``: a product reads its operands while it computes.
+    floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen.
+    ``kernels`` and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those
+    without and with matrix products. ``entry_us``: of a call of a compiled module that computes next to nothing,
+    and ``output_us``: of each tensor that it returns. ``step_us``: what a run needs for a step beside the step
+    itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take once. ``overlaps``: a
+    product reads its operands while it computes.
     """
 
     memory: float
