@@ -78,6 +78,7 @@ def report(guards=2):
         early_us=8.25,
         steps=[],
         id=7,
+        outputs=0,
         output_bytes=-1,
     )
     guard = Record(kind="shape", text="2*x.size(0) >= 16", where=place(3), failed=1)
@@ -102,6 +103,7 @@ def report(guards=2):
         early_us=0.0,
         steps=[],
         id=7,
+        outputs=0,
         output_bytes=-1,
     )
     return Record(
