@@ -1,6 +1,7 @@
 #include "pipeline/half_segments.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "graph/segments.h"
 #include "graph/tangents.h"
@@ -24,7 +25,11 @@ HalfSegments::Divided HalfSegments::divide(States states) const {
       made->outputs.push_back(o.kind == graph::OutputKind::None ? -1 : int64_t{o.value->id});
     made->reads = all[s].reads;
     made->gives = std::move(all[s].gives);
-    made->waiting = waiting;
+    const auto is_last = [&](uint32_t id) { return !std::ranges::binary_search(waiting, id); };
+    std::ranges::transform(made->reads, std::back_inserter(made->last), is_last);
+    std::ranges::copy_if(made->gives, std::back_inserter(made->drops), is_last);
+    if (s == 0) std::ranges::copy_if(made->inputs, std::back_inserter(made->drops), is_last);
+    made->values = half->value_count();
     waiting.insert(waiting.end(), all[s].reads.begin(), all[s].reads.end());
     std::ranges::sort(waiting);
     out.wires.push_back(std::move(made));

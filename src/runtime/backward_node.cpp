@@ -10,7 +10,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
@@ -24,8 +23,8 @@ using torch::autograd::variable_list;
 // nodes gives to the next one: so it lives as long as the pass, and every pass has its own.
 struct BackwardPass final : c10::BackendMeta {
   std::vector<TangentState> states;
-  std::vector<at::Tensor> inputs;                   // of a part with one segment
-  std::unordered_map<uint32_t, at::Tensor> values;  // of one with several, by SegmentWires
+  std::vector<at::Tensor> inputs;  // of a part with one segment
+  std::vector<at::Tensor> values;  // of one with several, by number in SegmentWires
   std::vector<int64_t> sizes;
   bool creates_graph = false;
   variable_list gradients;           // if the pass creates a graph that has derivatives: all of the part
@@ -249,7 +248,8 @@ c10::intrusive_ptr<BackwardPass> BackwardNode::begin(variable_list&& tangents) {
     return pass;
   }
   const auto wires = p.segments[0].wires(pass->states);
-  for (size_t i = 0; i < inputs.size(); ++i) pass->values.emplace(wires->inputs[i], std::move(inputs[i]));
+  pass->values.resize(wires->values);
+  for (size_t i = 0; i < inputs.size(); ++i) pass->values[wires->inputs[i]] = std::move(inputs[i]);
   return pass;
 }
 
@@ -331,20 +331,20 @@ variable_list BackwardNode::run(BackwardPass& pass) const {
     return out;
   }
   const std::shared_ptr<const SegmentWires> wires = segment.wires(pass.states);
-  const auto waits = [&](uint32_t id) { return std::ranges::binary_search(wires->waiting, id); };
   std::vector<at::Tensor> inputs;
-  for (const uint32_t id : wires->reads) {
-    at::Tensor& value = pass.values.at(id);
-    inputs.push_back(waits(id) ? value : std::move(value));
+  inputs.reserve(wires->reads.size());
+  for (size_t i = 0; i < wires->reads.size(); ++i) {
+    at::Tensor& value = pass.values[wires->reads[i]];
+    inputs.push_back(wires->last[i] ? std::move(value) : value);
   }
   std::vector<c10::IValue> results = run_program(pass, std::move(inputs));
   for (size_t i = 0; i < results.size(); ++i)
     if (results[i].isTensor()) pass.values[wires->gives[i]] = std::move(results[i]).toTensor();
   for (const int i : segment.gradients) {
     const int64_t id = wires->outputs[static_cast<size_t>(p.gradients[static_cast<size_t>(i)])];
-    out.push_back(id < 0 ? at::Tensor() : pass.values.at(static_cast<uint32_t>(id)));
+    out.push_back(id < 0 ? at::Tensor() : pass.values[static_cast<size_t>(id)]);
   }
-  std::erase_if(pass.values, [&](const auto& value) { return !waits(value.first); });
+  for (const uint32_t id : wires->drops) pass.values[id].reset();
   return out;
 }
 

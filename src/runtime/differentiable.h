@@ -21,7 +21,9 @@ struct SegmentWires {
   std::vector<uint32_t> inputs;  // of the part: the saved tensors, then the tangents that are defined
   std::vector<int64_t> outputs;  // of the part; negative: undefined
   std::vector<uint32_t> reads, gives;
-  std::vector<uint32_t> waiting;  // what later segments read, or give as outputs of the part; ascending
+  std::vector<bool> last;       // parallel to `reads`: no later segment reads it or gives it as an output of the part
+  std::vector<uint32_t> drops;  // the same for what the segment gives; of the first segment, also for inputs
+  size_t values = 0;            // more than any number
 };
 
 // Segments run one after another, each as a node of autograd's graph (graph/segments.h).
