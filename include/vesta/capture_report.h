@@ -86,7 +86,7 @@ struct CaptureVariant {
   std::string end;                   // "return", "break", "raise" or "yield"
   std::optional<CaptureBreak> stop;  // if end is "break"
   std::vector<StepInfo> steps;       // that a call of the graph runs, in order; without gradients only
-  int outputs = 0;                   // tensors that a call returns, views among them
+  int outputs = 0;                   // how many tensors a call of the graph returns, including views
   int64_t output_bytes = -1;         // of the tensors that a call makes for its caller; -1: it depends on the sizes
   std::vector<StageTime> stages;     // capture's own: "trace" (compiled->stages has the rest)
   double total_ms = 0;               // the whole time from the miss to the first hit

@@ -28,7 +28,7 @@ CONVOLUTION = ((64, 7), (64, 28))  # channels, side of the image; the small one 
 ATTENTION = (16, 128)  # queries
 RECURRENT = ((8, 16), (64, 128))  # steps, which is the number of rows, and width
 ENCODER = ((8, 16), (64, 128))  # rows, width
-OUTPUTS = (1, 17)  # of a call
+OUTPUTS = (1, 17)  # how many tensors the smaller and the larger measured program return
 # The sizes of the products by which the planner's estimates of kernels are corrected.
 PRODUCT_KERNELS = ((16, 64, 64), (32, 512, 512), (128, 256, 1024))  # rows, inner, columns
 
@@ -41,10 +41,10 @@ class Speed:
     family and dtype, such as "mkldnn::_linear_pointwise f32", the microseconds that a call begins with and its
     floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen.
     ``kernels`` and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those
-    without and with matrix products. ``entry_us``: of a call of a compiled module that computes next to nothing,
-    and ``output_us``: of each tensor that it returns. ``step_us``: what a run needs for a step beside the step
-    itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take once. ``overlaps``: a
-    product reads its operands while it computes.
+    without and with matrix products. ``entry_us``: a call of a compiled module that computes next to nothing,
+    without its outputs. ``output_us``: what each tensor that a call returns adds. ``step_us``: what a run needs for
+    a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take
+    once. ``overlaps``: a product reads its operands while it computes.
     """
 
     memory: float
@@ -252,7 +252,7 @@ class Copies(torch.nn.Module):
 
 
 def microseconds_of_entry() -> tuple[float, float]:
-    """Of a call of a compiled module that computes next to nothing, without its outputs, and of each output."""
+    """The time of a call of a compiled module that computes next to nothing, and the time that each output adds."""
     few, many = OUTPUTS
     took = {}
     for outputs in OUTPUTS:

@@ -23,8 +23,8 @@ using torch::autograd::variable_list;
 // nodes gives to the next one: so it lives as long as the pass, and every pass has its own.
 struct BackwardPass final : c10::BackendMeta {
   std::vector<TangentState> states;
-  std::vector<at::Tensor> inputs;  // of a part with one segment
-  std::vector<at::Tensor> values;  // of one with several, by number in SegmentWires
+  std::vector<at::Tensor> inputs;  // of the program, if the part has one segment
+  std::vector<at::Tensor> values;  // if it has several: indexed by the numbers in SegmentWires
   std::vector<int64_t> sizes;
   bool creates_graph = false;
   variable_list gradients;           // if the pass creates a graph that has derivatives: all of the part

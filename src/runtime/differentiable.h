@@ -21,9 +21,10 @@ struct SegmentWires {
   std::vector<uint32_t> inputs;  // of the part: the saved tensors, then the tangents that are defined
   std::vector<int64_t> outputs;  // of the part; negative: undefined
   std::vector<uint32_t> reads, gives;
-  std::vector<bool> last;       // parallel to `reads`: no later segment reads it or gives it as an output of the part
-  std::vector<uint32_t> drops;  // the same for what the segment gives; of the first segment, also for inputs
-  size_t values = 0;            // more than any number
+  std::vector<bool> last;       // parallel to `reads`: whether no later segment needs this value
+  std::vector<uint32_t> drops;  // to release after the segment: what it gives and no later segment needs; after the
+                                // first one, also the inputs that no segment reads
+  size_t values = 0;            // size of an array that these numbers index
 };
 
 // Segments run one after another, each as a node of autograd's graph (graph/segments.h).
