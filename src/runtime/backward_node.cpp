@@ -67,8 +67,7 @@ void BackwardNode::connect(const CallInputs& in, std::span<const torch::autograd
   if (!part().segments.empty())
     for (const int i : part().segments[segment_].gradients) {
       const auto k = static_cast<size_t>(i);
-      edges.push_back(k < inputs ? std::move(edges_[noted++])
-                                 : crossings[static_cast<size_t>(part().gives[k - inputs])]);
+      edges.push_back(k < inputs ? edges_[noted++] : crossings[static_cast<size_t>(part().gives[k - inputs])]);
     }
   edges_.clear();
   if (segment_ > 0) {
