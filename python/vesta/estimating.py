@@ -21,9 +21,9 @@ from vesta.errors import UserError
 from vesta.explain import explain
 from vesta.explain_capture import Break, Graph, several
 from vesta.gpu_speed import speed_of_gpu
-from vesta.machine_speed import Speed, speed_of_machine
+from vesta.machine_speed import Speed, microseconds, speed_of_machine
 from vesta.measured_graph import kept_compiles, measured_graph
-from vesta.warming import arguments_of, warm
+from vesta.warming import arguments_of, check_of_guards, warm
 
 __all__ = ["Estimate", "estimate"]
 
@@ -132,6 +132,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
         with kept_compiles() as compiles:
             (warmed,) = warm(compiled, [named if keywords else example]).calls
         compile_ms = (time.perf_counter() - start) * 1e3
+        check_us = microseconds(check_of_guards(compiled, named if keywords else example)) if warmed.ready else 0.0
     storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors.values()}
     parameters, arguments_ = sum(storages.values()), sum(t.numel() * t.element_size() for t in given)
     if not warmed.ready:
@@ -139,19 +140,27 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
     (graph,) = explain(compiled).explanation.graphs
     cold = () if warmed.stop is None else (warmed.stop,)
     speed = where.speed()
-    e = estimate_of(graph, parameters, arguments_, speed, compile_ms, cold)
+    entry_us = speed.entry_us + max(0.0, check_us - speed.check_us) + graph.outputs * speed.output_us
+    e = estimate_of(graph, parameters, arguments_, speed, entry_us, compile_ms, cold)
     if not measure or graph.compiled is None or e.call_us > MEASURED_US or e.peak_bytes > where.bytes_to_measure():
         return e
     run = measured_graph(compiles, graph.compiled)
     if run is None:
         return e
     peak = parameters + arguments_ + run.kept_bytes + run.most_bytes
-    return replace(e, call_us=time_of_entry(graph, speed) + run.least_us, peak_bytes=peak, measured=True)
+    return replace(e, call_us=entry_us + run.least_us, peak_bytes=peak, measured=True)
 
 
 def estimate_of(
-    graph: Graph, parameters: int, arguments: int, speed: Speed, compile_ms: float, cold: tuple[Break, ...]
+    graph: Graph,
+    parameters: int,
+    arguments: int,
+    speed: Speed,
+    entry_us: float,
+    compile_ms: float,
+    cold: tuple[Break, ...],
 ) -> Estimate:
+    """``entry_us``: the time of a call beside the run of its graph: the guards, and the tensors that it returns."""
     c, steps = graph.compiled, graph.steps
     if c is None:  # nothing is left of the call
         return Estimate(parameters, arguments, peak_bytes=parameters + arguments, compile_ms=compile_ms, cold=cold)
@@ -171,15 +180,10 @@ def estimate_of(
         sum(not s.is_kernel for s in steps),
         sum(s.bytes for s in steps),
         sum(s.flops for s in steps),
-        time_of_entry(graph, speed) + sum(time_of(s, speed, bytes_per_us) for s in steps),
+        entry_us + sum(time_of(s, speed, bytes_per_us) for s in steps),
         compile_ms,
         cold=cold,
     )
-
-
-def time_of_entry(graph: Graph, speed: Speed) -> float:
-    """Microseconds of a call beside the run of its graph: the guards, and the tensors that it returns."""
-    return speed.entry_us + graph.outputs * speed.output_us
 
 
 def time_of(s: _C.StepInfo, speed: Speed, bytes_per_us: float) -> float:

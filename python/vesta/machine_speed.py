@@ -14,6 +14,7 @@ import torch
 from vesta import _C
 from vesta.compile import compile
 from vesta.explain import explain
+from vesta.warming import check_of_guards
 
 __all__ = ["Speed", "family_of", "measure_speed", "speed_of_machine"]
 
@@ -42,8 +43,8 @@ class Speed:
     floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen.
     ``kernels`` and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those
     without and with matrix products. ``entry_us``: a call of a compiled module that computes next to nothing,
-    without its outputs. ``output_us``: what each tensor that a call returns adds. ``step_us``: what a run needs for
-    a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take
+    without its outputs. ``check_us``: a check of that module's guards. ``output_us``: what each tensor that a call
+    returns adds. ``step_us``: what a run needs for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take
     once. ``overlaps``: a product reads its operands while it computes.
     """
 
@@ -54,6 +55,7 @@ class Speed:
     kernels: float
     product_kernels: float
     entry_us: float = 0.0
+    check_us: float = 0.0
     output_us: float = 0.0
     step_us: float = 0.2
     cache_bytes: int = 0
@@ -124,6 +126,7 @@ def measure_speed() -> Speed:
         kernels=best(lambda s: s.kernels),
         product_kernels=best(lambda s: s.product_kernels),
         entry_us=best(lambda s: s.entry_us),
+        check_us=best(lambda s: s.check_us),
         output_us=best(lambda s: s.output_us),
     )
 
@@ -144,7 +147,7 @@ def measure_once() -> Speed:
         call_us = microseconds_among_others(lambda: torch.index_select(x, 0, ZERO, out=y[:1]))
         last_cache = _C.host_target()["caches"][-1]
     with torch.no_grad():  # the weights of an inference tensor are not laid out once: nothing tells of writes to it
-        entry_us, output_us = microseconds_of_entry()
+        entry_us, check_us, output_us = microseconds_of_entry()
         kernels, product_kernels = kernel_factors(entry_us + output_us)
     return Speed(
         copies[LARGE],
@@ -154,6 +157,7 @@ def measure_once() -> Speed:
         kernels,
         product_kernels,
         entry_us,
+        check_us,
         output_us,
         cache_bytes=last_cache,
     )
@@ -251,15 +255,17 @@ class Copies(torch.nn.Module):
         return [x + i for i in range(self.outputs)]
 
 
-def microseconds_of_entry() -> tuple[float, float]:
-    """The time of a call of a compiled module that computes next to nothing, and the time that each output adds."""
+def microseconds_of_entry() -> tuple[float, float, float]:
+    """The time of a call of a compiled module that computes next to nothing, that of a check of its guards, and the
+    time that each output adds."""
     few, many = OUTPUTS
-    took = {}
+    took, checks = {}, {}
     for outputs in OUTPUTS:
         small = compile(Copies(outputs), options={"cache": False, "only_if_faster": False})
         took[outputs] = microseconds(lambda small=small: small(ONE_ROW))  # type: ignore[misc]
+        checks[outputs] = microseconds(check_of_guards(small, ONE_ROW))
     output_us = max(0.0, took[many] - took[few]) / (many - few)
-    return max(0.0, took[few] - few * output_us), output_us
+    return max(0.0, took[few] - few * output_us), checks[few], output_us
 
 
 def kernel_factors(entry_us: float) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from vesta.explain import captured_of
 from vesta.explain_capture import Break, break_of
 from vesta.waiting import wait
 
-__all__ = ["Warmed", "WarmedCall", "warm"]
+__all__ = ["Warmed", "WarmedCall", "check_of_guards", "warm"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,15 @@ def warm(
 
     calls = [_warm(captured, (*_bound(compiled), *args), keywords, left()) for args, keywords in examples]
     return Warmed(tuple(calls), wait(compiled, left()))
+
+
+def check_of_guards(compiled: Any, example: Any) -> Callable[[], object]:
+    """A function that enters and checks the guards as such a call does. It runs nothing, if compiled code serves it."""
+    captured = captured_of(compiled)
+    assert captured is not None
+    args, keywords = arguments_of(example)
+    every = (*_bound(compiled), *args)
+    return lambda: captured.warm_up(every, keywords, 0.0)
 
 
 def _bound(compiled: Any) -> tuple[Any, ...]:
