@@ -166,7 +166,7 @@ class Compile {
     std::unique_ptr<graph::Graph> calls;
     const bool chooses = options_.strategy == "auto" && options_.kernels && traced.may_choose && traced.inference;
     if (chooses && target_.device == DeviceType::CPU) {
-      choice.emplace(graph_, traced.frames, options_.expected_calls);
+      choice.emplace(graph_, traced.frames, traced.eager_us, options_.expected_calls);
       calls = graph::copy(graph_);
     }
     const bool plans = !choice || choice->whole_may_pay();

@@ -149,7 +149,7 @@ void set_machine_costs(const MachineCosts& c) {
   costs().now = c;
 }
 
-StrategyChoice::StrategyChoice(const graph::Graph& traced, int64_t frames, int64_t expected_calls)
+StrategyChoice::StrategyChoice(const graph::Graph& traced, int64_t frames, double eager_us, int64_t expected_calls)
     : costs_(costs_for(traced)) {
   report_.expected_calls = expected_calls;
   report_.calls_us = report_.whole_us = costs_.entry_us;
@@ -163,6 +163,7 @@ StrategyChoice::StrategyChoice(const graph::Graph& traced, int64_t frames, int64
     report_.eager_us += costs_.python_us + (is_view ? costs_.call_us : us);
     report_.calls_ms += costs_.plan_us / 1e3;
   });
+  if (eager_us > 0) report_.eager_us = std::min(report_.eager_us, eager_us);
 }
 
 bool StrategyChoice::whole_may_pay() const {

@@ -172,6 +172,17 @@ def test_the_choice_follows_the_costs_of_the_machine() -> None:
     assert any('strategy="auto" chose eager' in f.reason for f in c.fallbacks)
 
 
+def test_eager_takes_at_most_what_the_first_calls_took() -> None:
+    costs(python_us=1e7)
+    compiled = auto(pointwise)
+    (graph,) = call(compiled, X).graphs
+    assert 0 < graph.compiled.strategy.eager_us < 1e6
+    other = torch.randn(4096, 256)  # of which no call ran eager
+    torch.testing.assert_close(compiled(other), pointwise(other))
+    by_size = sorted(captured(compiled).graphs, key=lambda g: g.compiled.strategy.eager_us)
+    assert len(by_size) == 2 and by_size[1].compiled.strategy.eager_us > 1e7
+
+
 def test_few_calls_are_not_traced() -> None:
     costs(trace_us=1e9)
     compiled = auto(pointwise, expected_calls=2)
@@ -356,7 +367,8 @@ def test_auto_is_near_the_best_strategy() -> None:
             ratios.append((ratio, name, calls))
             print(f"{name}, {calls} calls, {i + 1} rounds: {ratio:.2f} of the best; ms: {each}", flush=True)
     far = [r for r in ratios if r[2] == 1_000 and r[0] > NEAR]
-    assert len(far) <= 3, sorted(ratios)
+    print(f"{len(MODELS) - len(far)} of {len(MODELS)} models within 10 % of the best with 1000 calls")
+    assert not far, sorted(ratios)
 
 
 def in_all(least: dict[tuple[str, int], list[float]], calls: int) -> tuple[float, str]:

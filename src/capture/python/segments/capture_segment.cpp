@@ -224,6 +224,7 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
       Options options = options_now(captured);
       // A part that is left to Python takes the parts after it along.
       if (segment.position != 0 || v.epilogue.kind != Epilogue::Kind::Return) options.strategy = "whole";
+      if (options.strategy == "auto") r.graph.eager_us = captured.first_calls_us(f);
       v.graph = compile_graph(std::move(r.graph), options, r.trace_ms, end);
       v.report.pending = v.graph.pending != nullptr;
       if (!v.report.pending) v.report.compiled = v.graph.report;

@@ -10,6 +10,7 @@
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/refusal.h"
+#include "capture/python/segments/segment_turn.h"
 #include "capture/python/segments/segmented_call.h"
 #include "capture/python/tensors/operator_count.h"
 #include "capture/python/tensors/tensors.h"
@@ -125,10 +126,11 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_u
 
 bool Captured::runs_first(PyThreadState* t, Frame* f, Gain* gain, PyObject** result) {
   if (!first_calls_.are_known() && !has_gpu()) {
+    const CallSignature call(first_locals(f));  // the frame ends with the call
     const Stopwatch watch;
     const OperatorCount operators;
     *result = evaluate_by_cpython(t, f, 0);
-    if (*result) first_calls_.took(1e3 * watch.milliseconds(), operators.now(), options.expected_calls);
+    if (*result) first_calls_.took(call, 1e3 * watch.milliseconds(), operators.now(), options.expected_calls);
     gain->passing = gain->for_now = true;
     fall_back("strategy=\"auto\" runs the first two calls uncompiled");
     return true;
@@ -140,6 +142,8 @@ bool Captured::runs_first(PyThreadState* t, Frame* f, Gain* gain, PyObject** res
   *result = evaluate_by_cpython(t, f, 0);
   return true;
 }
+
+double Captured::first_calls_us(Frame* f) const { return first_calls_.us_of(first_locals(f)); }
 
 bool Captured::wait(std::chrono::steady_clock::time_point end, int tier) const {
   std::vector<std::shared_ptr<Variant>> variants;

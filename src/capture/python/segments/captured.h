@@ -47,6 +47,9 @@ class Captured final : public CapturedCallable {
   std::vector<CaptureRecompile> recompiles;
   totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
 
+  // Microseconds of the first calls like this one, which ran as they are; 0: none did.
+  double first_calls_us(Frame* f) const;
+
  private:
   PyObject* enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_up);
   // With the option strategy="auto": runs the first calls as they are, and says whether more calls do so, because a

@@ -8,8 +8,10 @@
 
 namespace vesta::capture {
 
-void FirstCalls::took(double us, int64_t operators, int64_t expected_calls) {
-  us_ = count_++ == 0 ? us : std::min(us_, us);
+void FirstCalls::took(const CallSignature& call, double us, int64_t operators, int64_t expected_calls) {
+  us_ = count_ > 0 && call == signature_ ? std::min(us_, us) : us;
+  signature_ = call;
+  ++count_;
   operators_ = operators;
   predict(expected_calls);
 }

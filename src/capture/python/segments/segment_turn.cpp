@@ -12,12 +12,12 @@ namespace {
 // takes longer than one that does not.
 constexpr int64_t kFirstRuns = 64, kOneIn = 16;
 
+}  // namespace
+
 CallArguments first_locals(Frame* f) {
   const auto locals = static_cast<size_t>(code_of(f)->co_nlocals);
   return {slots(f), std::min(locals, CallSignature::kMostArguments), nullptr};
 }
-
-}  // namespace
 
 SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool counts,
                          bool measures) {

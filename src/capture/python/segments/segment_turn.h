@@ -12,6 +12,9 @@
 
 namespace vesta::capture {
 
+// As many local variables as a signature has; of a frame that begins, its arguments.
+CallArguments first_locals(Frame* f);
+
 class SegmentTurn {
  public:
   // As the part begins in a frame. `part`: &Segment::itself or &Segment::rest. `counts`: it has been compiled, and is

@@ -84,6 +84,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.op_count = traced.op_count;
   facts.trace_ms = trace_ms;
   facts.frames = graph.frames;
+  facts.eager_us = graph.eager_us;
   facts.may_choose = true;
   facts.inference = !traced.joint;
   facts.deterministic = at::globalContext().deterministicAlgorithms();

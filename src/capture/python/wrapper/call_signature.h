@@ -26,6 +26,7 @@ class CallSignature {
   // Of a call with at most kMostArguments arguments.
   explicit CallSignature(const CallArguments& call);
   bool is_of(const CallArguments& call) const;
+  bool operator==(const CallSignature&) const = default;
 
  private:
   struct Argument {
