@@ -1,6 +1,6 @@
 """Eager, torch.compile and Vesta side by side: one process per workload and compiler, calls interleaved in rounds.
 
-    make bench                               everything: about three quarters of an hour on two cores
+    make bench                               everything: about an hour on two cores
     python -m bench --quick                  fewer and shorter rounds
     python -m bench --only llama resnet50    some models or kernels
     python -m bench --sections capture       the cost of capture: first calls, hits, guards, breaks
@@ -8,34 +8,31 @@
 
 The compilers are torch.compile (inductor), torch.compile(backend="vesta") (backend) and vesta.compile (vesta). First
 calls start with empty caches and with everything imported. A ratio is eager's time over the compiler's in the same
-round, so that the machine's drift cancels; shown are their median and range. Writes results.json and plots to --out.
+round, so that the machine's drift cancels; shown are their median and range. Writes results.json and plots to --out;
+the file is written after every workload, and Ctrl-C shows what was measured until then.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
-from rich.table import Table
 
-from bench import capture, machine, plot, sweep
+from bench import capture, machine, sweep
 from bench.processes import COMPILERS, ROOT, Run, Worker, built_program
+from bench.results import KERNEL_COMPILERS, Results
 from bench.workloads import DTYPES, KERNELS, MODELS
 
 SECTIONS = ("models", "kernels", "capture", "cpp", "sweep")
-KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's entry points
 
 
 def measure(
@@ -90,116 +87,6 @@ def measure(
         return {compiler: worker.run for compiler, worker in workers.items()}
 
 
-# ---- tables ----------------------------------------------------------------------------------------------------------
-
-
-def ratio_text(run: Run | None, aim: float) -> str:
-    if run is None or not run.ratios:
-        return "-"
-    text = f"{run.ratio:.2f} ({min(run.ratios):.2f}..{max(run.ratios):.2f})"
-    colour = "green" if run.ratio >= aim else "yellow" if max(run.ratios) >= aim else "red"
-    return f"[{colour}]{text}[/{colour}]" if aim else text
-
-
-def over_text(runs: dict[str, Run]) -> str:
-    """The ratio of a call through torch.compile(backend="vesta") to one through vesta.compile."""
-    rounds = [runs[c].rounds_s if c in runs else [] for c in ("backend", "vesta")]
-    if not all(rounds):
-        return "-"
-    ratios = [a / b for a, b in zip(*rounds, strict=False)]
-    colour = "green" if statistics.median(ratios) >= 1 else "yellow" if max(ratios) >= 1 else "red"
-    return f"[{colour}]{statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})[/{colour}]"
-
-
-def model_table(results: dict[str, dict[str, Run]]) -> Table:
-    table = Table(title="Models: batch 1; ratios are eager's time over the compiler's (median, range of rounds)")
-    for name in (
-        "model",
-        "first call s",
-        "warm ms",
-        "loaded ms",
-        "file KiB",
-        "own compile ms",
-        "steady ms",
-        "Inductor",
-        "backend",
-        "Vesta",
-        "aim",
-        "over backend",
-        "breaks",
-        "peak MiB",
-        "tensors MiB",
-        "packed MiB",
-        "error",
-    ):
-        table.add_column(name, justify="left" if name == "model" else "right")
-    table.caption = (
-        'first call, steady and peaks: eager / torch.compile / torch.compile(backend="vesta") / vesta.compile; own '
-        "compile: the same without eager; warm: the first call of a further process beyond a steady one, with caches "
-        "that the first has filled (of eager, what torch itself does once); loaded: vesta.load of the saved program "
-        "and its first call, beyond a steady one; file: such a file without weights; over backend: the time through "
-        "torch.compile's entry point over vesta.compile's. "
-        "peak: the process, with compilers and Python; tensors: what a call holds beside inputs and weights, "
-        "Vesta's arena included"
-    )
-
-    def each(runs: dict[str, Run], show: Any, which: tuple[str, ...] = COMPILERS) -> str:
-        return " / ".join("-" if c not in runs else "fails" if runs[c].failure else show(runs[c]) for c in which)
-
-    for name, runs in results.items():
-        aim = MODELS[name].aim
-        vesta = runs.get("vesta")
-        table.add_row(
-            name,
-            each(runs, lambda r: f"{r.first_s:.2f}"),
-            each(runs, lambda r: f"{r.warm_ms:.0f}"),
-            "-" if vesta is None or not vesta.loaded_beyond_s else f"{vesta.loaded_ms:.0f}",
-            "-" if vesta is None or not vesta.file_bytes else f"{vesta.file_bytes / 1024:.0f}",
-            each(runs, lambda r: f"{r.compile_ms:.0f}", COMPILERS[1:]),
-            each(runs, lambda r: f"{r.median_ms:.4g}"),
-            ratio_text(runs.get("inductor"), 0),
-            ratio_text(runs.get("backend"), 0),
-            ratio_text(vesta, aim),
-            f"{aim:g}",
-            over_text(runs),
-            "-" if vesta is None or vesta.failure else str(len(vesta.details.get("breaks", []))),
-            each(runs, lambda r: f"{r.peak_mib:.0f}"),
-            each(runs, lambda r: f"{r.tensor_mib:.3g}"),
-            "-" if vesta is None or vesta.failure else f"{vesta.details['packed_bytes'] / 2**20:.3g}",
-            "-" if vesta is None or vesta.failure else f"{vesta.error:.1e}",
-        )
-    return table
-
-
-def floor_ms(name: str, dtype: str, what: dict[str, float]) -> tuple[float, str]:
-    """The least possible time of a kernel on this machine, and its bound."""
-    kernel = KERNELS[name]
-    inputs = kernel.inputs(DTYPES[dtype])
-    moved = sum(t.nbytes for t in inputs) + kernel.written(inputs)
-    by_memory = 1e3 * moved / what["copy_bytes_per_s"]
-    by_math = 1e3 * inputs[0].numel() * what[f"{kernel.math}_s"] if kernel.math else 0.0
-    return max(by_memory, by_math), "memory" if by_memory >= by_math else kernel.math
-
-
-def kernel_table(results: dict[str, dict[str, Run]], what: dict[str, float]) -> Table:
-    table = Table(
-        title=f"Single kernels against {what['copy_bytes_per_s'] / 1e9:.1f} GB/s (copy) and in-cache vector functions"
-    )
-    for column in ("kernel", "floor ms", "bound by", "eager ms", "Inductor ms", "Vesta ms", "Vesta / floor"):
-        table.add_column(column, justify="left" if column == "kernel" else "right")
-    for key, runs in results.items():
-        name, _, dtype = key.partition(":")
-        least, bound = floor_ms(name, dtype, what)
-        vesta = runs.get("vesta")
-        times = [f"{runs[c].median_ms:.2f}" if c in runs and not runs[c].failure else "-" for c in KERNEL_COMPILERS]
-        over = "-"
-        if vesta and not vesta.failure:
-            share = vesta.median_ms / least
-            over = f"[{'green' if share <= KERNELS[name].aim else 'red'}]{share:.2f}[/]"
-        table.add_row(f"{name} {dtype}", f"{least:.2f}", bound, *times, over)
-    return table
-
-
 def cpp_call(path: Path | None) -> dict[str, Any]:
     """The output of the C++ benchmark of a call: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
     path = path or built_program("vesta_bench_cpp_call")
@@ -235,23 +122,8 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [n for n in options.only if n not in MODELS and n not in KERNELS]
     if unknown:
         parser.error(f"nothing called {', '.join(unknown)}")
-    rounds = options.rounds or (3 if options.quick else 9)
-    seconds = 0.1 if options.quick else 0.4
-    processes = 1 if options.quick else 3
-
-    def wanted(name: str) -> bool:
-        return not options.only or name in options.only
-
     console = Console(width=max(Console().width, 150) if not sys.stdout.isatty() else None)
-    compilers: list[str] = options.compilers
-    models: dict[str, dict[str, Run]] = {}
-    kernels: dict[str, dict[str, Run]] = {}
-    rows: list[capture.Row] = []
-    failures: list[str] = []
-    cpp_times: dict[str, Any] = {}
-    timings: list[sweep.Timing] = []
-    model_names = [n for n in MODELS if "models" in options.sections and wanted(n)]
-    kernel_names = [n for n in KERNELS if "kernels" in options.sections and wanted(n)]
+    path = options.json or options.out / "results.json"
     with console.status("") as status:
 
         def say(what: str) -> None:
@@ -260,57 +132,54 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{datetime.now():%H:%M:%S} {what}", file=sys.stderr, flush=True)
 
         say("the machine")
-        what = machine.measure()
-        for i, name in enumerate(model_names, 1):
-            say(f"model {name}, {i} of {len(model_names)}")
-            models[name] = measure(f"model:{name}", compilers, rounds, seconds, options.limit, processes)
-        for i, name in enumerate(kernel_names, 1):
-            for dtype in DTYPES:
-                say(f"kernel {name} {dtype}, {i} of {len(kernel_names)}")
-                key = f"{name}:{dtype}"
-                some = [c for c in compilers if c in KERNEL_COMPILERS]
-                kernels[key] = measure(f"kernel:{key}", some, rounds, seconds / 2, options.limit, 0)
-        if "capture" in options.sections:
-            called, failures = capture.calls(compilers, rounds, seconds / 4, options.limit, say)
-            rows = capture.first_calls([c for c in compilers if c != "eager"], options.limit, models, say) + called
-        if "cpp" in options.sections:
-            say("the C++ entry point")
-            cpp_times = cpp_call(options.cpp)
-        if "sweep" in options.sections and not options.only:
-            timings = sweep.sweep(list(sweep.MODES), options.quick, options.limit, say)
-
-    if models:
-        console.print(model_table(models))
-    if kernels:
-        console.print(kernel_table(kernels, what))
-    if cpp_times:
-        console.print(f"C++ entry point, relu(x * y + 1) on 8x8, ns a call: {cpp_times}", highlight=False)
-    if rows:
-        console.print(capture.table(rows))
-    sweep.print_tables(console, timings)
-    failures += [
-        f"{name} with {compiler}: {run.failure}"
-        for group in (models, kernels)
-        for name, runs in group.items()
-        for compiler, run in runs.items()
-        if run.failure
-    ]
-    failures += [f"{t.label}, {t.mode}: {t.failure}" for t in timings if t.failure]
-    for line in failures:
-        console.print(line, style="red", markup=False, soft_wrap=True)
-
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.json or options.out / "results.json"
-    as_data: dict[str, Any] = {
-        "machine": {**what, "cores": os.cpu_count(), "torch": torch.__version__, "threads": torch.get_num_threads()},
-        "models": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in models.items()},
-        "kernels": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in kernels.items()},
-        "capture": capture.as_data(rows),
-        "cpp": cpp_times,
-        "sweep": sweep.summary(timings),
-    }
-    path.write_text(json.dumps(as_data, indent=1))
-    if models:
-        plot.draw(as_data["models"], options.out / "bench.png")
+        results = Results(machine.measure())
+        stopped = False
+        try:
+            for _ in measurements(options, results, say):
+                results.write(path)
+        except KeyboardInterrupt:
+            stopped = True
+    results.print(console)
+    if stopped:
+        console.print("stopped: these are the results so far", style="red")
+    if results.models:
+        results.draw(options.out / "bench.png")
         console.print(f"{path}, {options.out / 'bench.png'}", highlight=False)
-    return 1 if failures else 0
+    return 130 if stopped else 1 if results.all_failures() else 0
+
+
+def measurements(options: argparse.Namespace, results: Results, say: Callable[[str], None]) -> Iterator[None]:
+    """Adds to the results what each measurement finds, and yields after it."""
+    rounds = options.rounds or (3 if options.quick else 9)
+    seconds = 0.1 if options.quick else 0.4
+    processes = 1 if options.quick else 3
+    compilers: list[str] = options.compilers
+
+    def wanted(section: str, of: Iterable[str]) -> list[str]:
+        return [n for n in of if section in options.sections and (not options.only or n in options.only)]
+
+    names = wanted("models", MODELS)
+    for i, name in enumerate(names, 1):
+        say(f"model {name}, {i} of {len(names)}")
+        results.models[name] = measure(f"model:{name}", compilers, rounds, seconds, options.limit, processes)
+        yield
+    names = wanted("kernels", KERNELS)
+    for i, name in enumerate(names, 1):
+        for dtype in DTYPES:
+            say(f"kernel {name} {dtype}, {i} of {len(names)}")
+            key = f"{name}:{dtype}"
+            some = [c for c in compilers if c in KERNEL_COMPILERS]
+            results.kernels[key] = measure(f"kernel:{key}", some, rounds, seconds / 2, options.limit, 0)
+            yield
+    if "capture" in options.sections:
+        called, results.failures = capture.calls(compilers, rounds, seconds / 4, options.limit, say)
+        first = capture.first_calls([c for c in compilers if c != "eager"], options.limit, results.models, say)
+        results.capture = first + called
+        yield
+    if "cpp" in options.sections:
+        say("the C++ entry point")
+        results.cpp = cpp_call(options.cpp)
+        yield
+    if "sweep" in options.sections and not options.only:
+        results.sweep = sweep.sweep(list(sweep.MODES), options.quick, options.limit, say)
+        yield
