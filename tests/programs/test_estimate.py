@@ -351,7 +351,7 @@ def test_memory_is_near_that_measured() -> None:
 @pytest.mark.alone
 @pytest.mark.kernels
 def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every estimate should be within 30 %. Other programs slow the machine down for seconds. A model that misses is
+    """Every estimate is within 30 %. Other programs slow the machine down for seconds. A model that misses is
     therefore estimated and measured again, up to five times, and the least of each counts."""
     far, models, computed = [], 0, 0
     for i, (name, entry) in enumerate(ZOO.items()):
@@ -374,4 +374,4 @@ def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         computed += 0.7 <= e.call_us / measured <= 1.3
         print(f"{name}: {estimated:.0f} us estimated, {e.call_us:.0f} computed, {measured:.0f} measured", flush=True)
     print(f"{models - len(far)} of {models} within 30 %; as computed from the plan: {computed}")
-    assert len(far) <= 0.1 * models and computed >= 0.7 * models, sorted(far)
+    assert not far and computed >= 0.7 * models, sorted(far)
