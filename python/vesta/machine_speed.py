@@ -44,8 +44,9 @@ class Speed:
     ``kernels`` and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those
     without and with matrix products. ``entry_us``: a call of a compiled module that computes next to nothing,
     without its outputs. ``check_us``: a check of that module's guards. ``output_us``: what each tensor that a call
-    returns adds. ``step_us``: what a run needs for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take
-    once. ``overlaps``: a product reads its operands while it computes.
+    returns adds. ``step_us``: what a run needs for a step beside the step itself. ``cache_bytes``: of the last
+    cache. ``workspace``: bytes that libraries take once. ``overlaps``: a product reads its operands while it
+    computes.
     """
 
     memory: float
