@@ -1,5 +1,8 @@
-// Parts of one dimension.
+// Parts of tensors.
 #pragma once
+
+#include <optional>
+#include <vector>
 
 #include "graph/rules/broadcast.h"
 
@@ -10,5 +13,20 @@ struct SliceRange {
 };
 // Reads start, end and step as Python does.
 SliceRange slice_range(Guards& g, const NodeArgs& args, Expr size);
+
+// A part of a tensor: of each dimension a slice, or one index, which removes the dimension; then a permutation of the
+// dimensions that are left.
+struct TensorPart {
+  struct Dim {
+    int64_t start = 0, step = 1;
+    std::optional<int64_t> length;  // none: the index `start`
+  };
+  std::vector<Dim> dims;
+  std::vector<int64_t> order;
+};
+// The part that as_strided(x, sizes, strides, offset) shows, with the offset from x's first element. nullopt: it is no
+// such part (a diagonal, overlapping windows, no element), or a number is not constant.
+std::optional<TensorPart> part_of_strides(const TensorType& x, const IntList& sizes, const IntList& strides,
+                                          Expr offset);
 
 }  // namespace vesta::graph

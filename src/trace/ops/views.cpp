@@ -1,5 +1,6 @@
 // Views with several results, and views whose memory, autograd history or pending bits differ from the schema.
 #include "graph/rules/broadcast.h"
+#include "graph/rules/slices.h"
 #include "trace/ops/rows.h"
 #include "trace/tensors/alias.h"
 
@@ -102,7 +103,20 @@ bool is_laid_out(Recorder& r, const Storage& s) {
          (given && graph::is_dense(r.guards(), base));
 }
 
-// as_strided addresses the storage, not the tensor, so it is recorded on the storage's base.
+at::Tensor part_of(Recorder& r, at::Tensor t, const graph::TensorPart& part) {
+  for (size_t d = part.dims.size(); d-- > 0;) {
+    const auto& [start, step, length] = part.dims[d];
+    const auto dim = static_cast<int64_t>(d);
+    if (!length)
+      t = view_by(r, "aten::select", "int", {t, dim, start});
+    else if (!r.type_of(t).sizes[d].is_constant(*length))
+      t = view_by(r, "aten::slice", "Tensor", {t, dim, start, start + (*length - 1) * step + 1, step});
+  }
+  return std::ranges::is_sorted(part.order) ? t : view_by(r, "aten::permute", "", {t, part.order});
+}
+
+// as_strided addresses the storage, not the tensor, so it is recorded on the storage's base. Of a tensor that has its
+// storage alone, a part that other views show, too, is recorded as these: kernels can read and write them in place.
 void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   graph::TensorType type = r.type_of(self);
@@ -127,6 +141,9 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   };
   if (!graph::is_empty(r.guards(), sizes) && (less(offset, 0) || !less(last, elements)))
     VESTA_UNSUPPORTED("as_strided reaches beyond the tensor's own memory");
+  if (!a.view && type == base && own_offset.is_constant(0))
+    if (const auto part = graph::part_of_strides(base, sizes, strides, offset))
+      return reply(op, stack, part_of(r, self, *part));
   if (r.gradients && a.view) r.gradients->history.forget_edges();
   graph::Value* const whole = r.gradients && !a.view ? r.gradients->history.as_viewed(self, s.base) : s.base;
   std::vector<graph::Arg> args{whole, sizes, strides, offset};
