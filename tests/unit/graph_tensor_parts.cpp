@@ -73,6 +73,20 @@ TEST(TensorParts, OthersAreNone) {
   EXPECT_FALSE(graph::part_of_strides(x, {context.size_symbol("s0", 4)}, {Expr(6)}, 0));
 }
 
+TEST(TensorParts, SizesForStrides) {
+  const auto sizes = [](const Numbers& of, const Numbers& strides) {
+    return graph::sizes_for_strides(tensor(of, {1}), {strides.begin(), strides.end()});
+  };
+  EXPECT_EQ(sizes({24}, {6, 1}), (Numbers{4, 6}));
+  EXPECT_EQ(sizes({24}, {2, 12}), (Numbers{2, 6, 2}));
+  EXPECT_EQ(sizes({24}, {24}), (Numbers{24}));
+  EXPECT_EQ(sizes({24}, {}), (Numbers{24}));
+  EXPECT_EQ(sizes({24}, {6, 4}), std::nullopt);
+  EXPECT_EQ(sizes({24}, {7}), std::nullopt);
+  EXPECT_EQ(sizes({24}, {0, 1}), std::nullopt);
+  EXPECT_EQ(graph::sizes_for_strides(tensor({4, 6}, {1, 4}), {Expr(6)}), std::nullopt);
+}
+
 TEST(TensorParts, RandomStridesShowTheirElements) {
   std::mt19937 random(1);
   const auto upto = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n + 1)); };

@@ -40,6 +40,23 @@ SliceRange slice_range(Guards& g, const NodeArgs& args, Expr size) {
   return {start, length, step};
 }
 
+std::optional<std::vector<int64_t>> sizes_for_strides(const TensorType& x, const IntList& strides) {
+  std::optional<std::vector<int64_t>> given = constants(strides);
+  const Expr elements = numel(x);
+  if (!given || !elements.is_constant() || !is_contiguous(x)) return std::nullopt;
+  std::ranges::sort(*given, std::ranges::greater{});
+  given->push_back(1);
+  std::vector<int64_t> out;
+  int64_t outer = elements.constant();
+  for (const int64_t stride : *given) {
+    if (stride < 1 || outer % stride != 0) return std::nullopt;
+    if (stride == outer) continue;
+    out.push_back(outer / stride);
+    outer = stride;
+  }
+  return out;
+}
+
 std::optional<TensorPart> part_of_strides(const TensorType& x, const IntList& sizes, const IntList& strides,
                                           Expr offset) {
   const auto own_sizes = constants(x.sizes), own_strides = constants(x.strides);

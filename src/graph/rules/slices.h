@@ -28,5 +28,8 @@ struct TensorPart {
 // such part (a diagonal, overlapping windows, no element), or a number is not constant.
 std::optional<TensorPart> part_of_strides(const TensorType& x, const IntList& sizes, const IntList& strides,
                                           Expr offset);
+// The sizes of a contiguous tensor like x that has a dimension for each of these strides. nullopt: there is none (a
+// stride does not divide the next larger one, or the number of elements), or a number is not constant.
+std::optional<std::vector<int64_t>> sizes_for_strides(const TensorType& x, const IntList& strides);
 
 }  // namespace vesta::graph

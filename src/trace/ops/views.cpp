@@ -115,8 +115,22 @@ at::Tensor part_of(Recorder& r, at::Tensor t, const graph::TensorPart& part) {
   return std::ranges::is_sorted(part.order) ? t : view_by(r, "aten::permute", "", {t, part.order});
 }
 
-// as_strided addresses the storage, not the tensor, so it is recorded on the storage's base. Of a tensor that has its
-// storage alone, a part that other views show, too, is recorded as these: kernels can read and write them in place.
+// What as_strided shows of a tensor that has its storage alone, by other views.
+std::optional<at::Tensor> shown_by_strides(Recorder& r, const at::Tensor& self, const graph::IntList& sizes,
+                                           const graph::IntList& strides, Expr offset) {
+  graph::TensorType type = r.type_of(self);
+  if (const auto part = graph::part_of_strides(type, sizes, strides, offset)) return part_of(r, self, *part);
+  const auto others = graph::sizes_for_strides(type, strides);
+  if (!others) return std::nullopt;
+  type.sizes.assign(others->begin(), others->end());
+  type.strides = graph::contiguous_strides(type.sizes);
+  const auto part = graph::part_of_strides(type, sizes, strides, offset);
+  if (!part) return std::nullopt;
+  return part_of(r, view_by(r, "aten::view", "", {self, *others}), *part);
+}
+
+// as_strided addresses the storage, not the tensor, so it is recorded on the storage's base. What
+// other views show, too, is recorded as these: kernels can read and write them in place.
 void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   graph::TensorType type = r.type_of(self);
@@ -142,8 +156,7 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   if (!graph::is_empty(r.guards(), sizes) && (less(offset, 0) || !less(last, elements)))
     VESTA_UNSUPPORTED("as_strided reaches beyond the tensor's own memory");
   if (!a.view && type == base && own_offset.is_constant(0))
-    if (const auto part = graph::part_of_strides(base, sizes, strides, offset))
-      return reply(op, stack, part_of(r, self, *part));
+    if (const auto shown = shown_by_strides(r, self, sizes, strides, offset)) return reply(op, stack, *shown);
   if (r.gradients && a.view) r.gradients->history.forget_edges();
   graph::Value* const whole = r.gradients && !a.view ? r.gradients->history.as_viewed(self, s.base) : s.base;
   std::vector<graph::Arg> args{whole, sizes, strides, offset};
