@@ -152,6 +152,7 @@ class Fusion {
   bool is_product(const graph::Node& node) const;
   bool is_argument(const graph::Node& node, const graph::Value* v) const;
   std::string why_no_kernel(const graph::Node& node) const;
+  bool sums_in_one_thread(const graph::Node& node) const;
   void place_alone(int u);
   const std::vector<Expr>& index_of(size_t k, const std::vector<Expr>& sizes);
   void collect_reads(int u);

@@ -112,7 +112,17 @@ std::string Fusion::why_no_kernel(const Node& node) const {
   if (elsewhere)
     return fmt::format("a tensor is on {}, but code is generated for {}", to_string(elsewhere->type.device),
                        to_string(device_));
-  return loops::why_not_lowered(node);
+  std::string why = loops::why_not_lowered(node);
+  if (why.empty() && sums_in_one_thread(node)) why = "sums that threads of a GPU may not add in any order";
+  return why;
+}
+
+// Whether threads would wait for one that adds elements to repeated places of a buffer, on a GPU.
+bool Fusion::sums_in_one_thread(const Node& node) const {
+  if (!limits_.adds_atomically || node.op->family() != Family::Scatter) return false;
+  if (adds_atomically() && loops::adds_in_any_order(node)) return false;
+  const std::optional<loops::Update> update = loops::update_of(node);
+  return update && update->combine == Prim::Add && std::ranges::find(update->ordered, true) != update->ordered.end();
 }
 
 void Fusion::collect_nodes() {

@@ -3,6 +3,7 @@
 
 #include "graph/ops/rows.h"
 #include "graph/rules/body.h"
+#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {
@@ -77,6 +78,24 @@ void self_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& result
   default_shape(backward("aten::leaky_relu_backward", nullptr), NodeArgs(args.schema(), swapped), g, results);
 }
 
+void glu_backward_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  const TensorType& x = args.tensor(1);
+  wrap_dim(g, args.integer("dim"), x.dim());
+  results = {contiguous_like(x, x.sizes)};
+}
+std::vector<Value*> glu_backward(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  Value* x = node.input(1);
+  const Expr d = wrap_dim(args.integer("dim"), x->type.dim());
+  const Expr half = floordiv(x->type.sizes[static_cast<size_t>(d.constant())], 2);
+  Value* dy = opmath(b, node.input(0));
+  Value* first = opmath(b, b("aten::slice.Tensor", {x, d, Expr(0), half, Expr(1)}));
+  Value* gate = b("aten::sigmoid", {opmath(b, b("aten::slice.Tensor", {x, d, half, half + half, Expr(1)}))});
+  Value* of_first = b("aten::mul.Tensor", {dy, gate});
+  Value* of_second = b("aten::mul.Tensor", {b("aten::sigmoid_backward", {dy, gate}), first});
+  return finish(b, node, {b("aten::cat", {ValueList{of_first, of_second}, d})});
+}
+
 constexpr OpRow kRows[] = {
     backward("aten::threshold_backward", body<[](Body x) { return select(x[1] <= x.number("threshold"), 0, x[0]); }>,
              kRealNumber),
@@ -99,6 +118,7 @@ constexpr OpRow kRows[] = {
     backward("aten::hardshrink_backward aten::softshrink_backward", body<shrink_backward>),
     backward("aten::logit_backward", body<logit_backward>),
     backward("aten::log_sigmoid_backward", body<log_sigmoid_backward>),
+    composite("aten::glu_backward", glu_backward_shape, glu_backward),
 };
 
 }  // namespace

@@ -157,7 +157,7 @@ constexpr OpRow kRows[] = {
     indexed("aten::select_scatter", select_scatter),
     indexed("aten::diagonal_scatter", kept_strides),
     call("aten::as_strided_scatter", kept_strides, kMayRaise),
-    write("aten::index_put aten::_unsafe_index_put", index_put),
+    write("aten::index_put aten::_unsafe_index_put aten::_index_put_impl", index_put),
     write("aten::scatter.src aten::scatter.value aten::scatter.reduce aten::scatter.value_reduce aten::scatter_add "
           "aten::scatter_reduce.two",
           contiguous),

@@ -296,7 +296,7 @@ constexpr LoweringRow kRows[] = {
     part("aten::slice_scatter", slice_scatter, accepts_slice_scatter, kSlice),
     part("aten::select_scatter", select_scatter, accepts_select_scatter, kSelect),
     part("aten::diagonal_scatter", diagonal_scatter, nullptr, kDiagonal),
-    scatter("aten::index_put aten::_unsafe_index_put", kIndexPut, checks_of_indexing),
+    scatter("aten::index_put aten::_unsafe_index_put aten::_index_put_impl", kIndexPut, checks_of_indexing),
     scatter("aten::index_copy", kIndexCopy),
     scatter("aten::index_add", kIndexCopy, checks_along_dim, Prim::Add),
     scatter("aten::scatter.src aten::scatter.value", kScatter),
