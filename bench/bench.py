@@ -143,6 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
     if stopped:
         console.print("stopped: these are the results so far", style="red")
     if results.models:
+        options.out.mkdir(parents=True, exist_ok=True)
         results.draw(options.out / "bench.png")
         console.print(f"{path}, {options.out / 'bench.png'}", highlight=False)
     return 130 if stopped else 1 if results.all_failures() else 0
