@@ -1,98 +1,43 @@
-"""Backward passes of indexing and gates are kernels, without calls into ATen."""
+"""Backward passes are compiled: fused kernels compute them, and only products and their like are calls into ATen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch.utils import _pytree as pytree
 
 import vesta
+from tests.programs.zoo import ZOO
 
-Program = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-INDICES = {
-    "repeated": torch.tensor([3, 0, 3, 3, 1]),
-    "negative": torch.tensor([-1, 2, -6, 2]),
-    "of two dimensions": torch.tensor([[1, 1], [4, 0]]),
-    "of int32": torch.tensor([5, 5, 0], dtype=torch.int32),
-    "none": torch.tensor([], dtype=torch.int64),
-}
-PROGRAMS: dict[str, Program] = {
-    "rows": lambda x, i: x[i].exp(),
-    "columns": lambda x, i: x[:, i % 4] * 2,
-    "pairs": lambda x, i: x[i, i % 4].sin(),
-    "table": lambda x, i: x.t().contiguous()[:, i].sum(0),
+pytestmark = pytest.mark.kernels
+
+# What libraries compute, and the scattered sums of pooling.
+LIBRARY_CALLS = {
+    "linear",
+    "convolution_backward",
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+    "max_pool2d_with_indices_backward",
 }
 
 
-def gradients(
-    f: Callable[..., torch.Tensor], x: torch.Tensor, *others: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    leaf = x.clone().requires_grad_()
-    y = f(leaf, *others)
-    weights = torch.arange(1.0, y.numel() + 1, dtype=torch.float64).view(y.shape).to(y.dtype)
-    (y * weights / (y.numel() + 1)).sum().backward()
-    assert leaf.grad is not None
-    return y.detach(), leaf.grad
+def loss_of(result: Any) -> torch.Tensor:
+    leaves = [t for t in pytree.tree_leaves(result if isinstance(result, torch.Tensor) else dict(result))]
+    return sum((t.float().square().mean() for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad), start=0)
 
 
-def calls_in_backward(compiled: object) -> list[str]:
-    graphs = [g for c in vesta.explain(compiled).explanation.captures for g in c.graphs]
-    backward = [r for g in graphs for r in g.backward]
-    assert backward
-    return [e.op for r in backward for e in r.externs]
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("which", INDICES)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_indexing(name: str, which: str) -> None:
-    f, index = PROGRAMS[name], INDICES[which]
-    compiled = vesta.compile(f, fullgraph=True, options={"strict": True, "cache": False})
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
-        torch.testing.assert_close(gradients(compiled, x, index), gradients(f, x, index))
-    if which not in ("of int32", "none"):
-        assert not calls_in_backward(compiled)
-
-
-def test_an_index_out_of_range_raises() -> None:
-    compiled = vesta.compile(PROGRAMS["rows"], options={"cache": False})
-    x = torch.randn(6, 4)
-    gradients(compiled, x, INDICES["repeated"])
-    with pytest.raises(IndexError, match="out of bounds"):
-        gradients(compiled, x, torch.tensor([0, 1, 2, 3, 6]))
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
-def test_gated_linear_units(dtype: torch.dtype) -> None:
-    for dim, sizes in ((-1, (3, 8)), (0, (4, 5)), (1, (2, 6, 3, 4))):
-
-        def f(x: torch.Tensor, dim: int = dim) -> torch.Tensor:
-            return F.glu(x, dim)
-
-        compiled = vesta.compile(f, fullgraph=True, options={"strict": True, "cache": False})
-        for strided in (False, True):
-            x = torch.randn(sizes, generator=torch.Generator().manual_seed(2)).to(dtype)
-            x = x.transpose(0, 1).contiguous().transpose(0, 1) if strided else x
-            got, eager, exact = gradients(compiled, x), gradients(f, x), gradients(f, x.double())
-            for ours, theirs, true in zip(got, eager, exact, strict=True):
-                assert ours.stride() == theirs.stride()
-                if dtype.itemsize >= 4:
-                    torch.testing.assert_close(ours, theirs)
-                # Eager rounds the gate to the half type, Vesta rounds only results.
-                allowed = (theirs - true).abs().max() + torch.finfo(dtype).eps * true.abs().max()
-                assert (ours - true).abs().max() <= allowed
-        assert not calls_in_backward(compiled)
-
-
-def test_gated_linear_units_of_infinities() -> None:
-    def f(x: torch.Tensor) -> torch.Tensor:
-        return F.glu(x)
-
-    inf, nan = float("inf"), float("nan")
-    numbers = torch.tensor([0.0, 1.0, inf, -inf, nan, 1e30])
-    x = torch.cartesian_prod(numbers, numbers)
-    torch.testing.assert_close(gradients(vesta.compile(f), x), gradients(f, x), equal_nan=True)
+@pytest.mark.parametrize("name", ["gpt2", "bert", "llama", "vit", "resnet_small"])
+def test_kernels_compute_the_backward_pass(name: str) -> None:
+    entry = ZOO[name]
+    module = entry.build().train()
+    compiled = vesta.compile(module)
+    loss_of(compiled(**entry.inputs(0, entry.lengths[0]))).backward()
+    assert all(p.grad is not None for p in module.parameters() if p.requires_grad) or name == "bert"
+    graphs = vesta.explain(compiled).explanation.graphs
+    halves = [half for graph in graphs for half in graph.backward]
+    assert halves and not any(graph.backward_failures for graph in graphs)
+    calls = {e.op.removeprefix("aten::").partition(".")[0] for half in halves for e in half.externs}
+    assert calls <= LIBRARY_CALLS
+    fused = [op for half in halves for kernel in half.kernels for op in kernel.ops]
+    assert len(fused) > 10
