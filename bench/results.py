@@ -24,7 +24,7 @@ KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same throug
 
 @dataclass
 class Results:
-    """What has been measured. ``machine``: see bench/machine.py. ``models`` and ``kernels``: runs by workload and
+    """The measurements so far. ``machine``: see bench/machine.py. ``models`` and ``kernels``: runs by workload and
     compiler. ``failures``: of what else was measured."""
 
     machine: dict[str, float]

@@ -114,7 +114,7 @@ def warm(
 
 
 def check_of_guards(compiled: Any, example: Any) -> Callable[[], object]:
-    """A function that enters and checks the guards as such a call does. It runs nothing, if compiled code serves it."""
+    """A function that checks the guards as such a call does. If compiled code serves the call, it runs nothing."""
     captured = captured_of(compiled)
     assert captured is not None
     args, keywords = arguments_of(example)

@@ -21,7 +21,7 @@ struct Traced {
   int64_t op_count = 0;
   double trace_ms = 0;         // spent before the compile; the report's first stage
   int64_t frames = 0;          // of Python functions that the graph replaces
-  double eager_us = 0;         // measured time of a call of the program itself; 0: none is known
+  double eager_us = 0;         // measured microseconds of an eager call; 0: unknown
   bool may_choose = false;     // the option strategy counts: the caller knows what to do with a NotWorthIt
   bool inference = true;       // no input requires a gradient
   bool deterministic = false;  // torch.use_deterministic_algorithms is on, with or without warn_only

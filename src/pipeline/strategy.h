@@ -52,8 +52,8 @@ struct NotWorthIt : Unsupported {
 class StrategyChoice {
  public:
   // `traced`: before any pass. `frames`: of Python functions that the graph replaces. `eager_us`: the measured time of
-  // a call of the program; 0: none is known. It serves where it is less than the prediction, which knows only the
-  // operators that the trace took others apart into, such as those of a recurrent layer.
+  // an eager call; 0: unknown. If it is less than the predicted time, it replaces that: eager runs a recurrent layer as
+  // one operator, and the prediction adds up the hundreds of operators into which the trace decomposes it.
   StrategyChoice(const graph::Graph& traced, int64_t frames, double eager_us, int64_t expected_calls);
   // Whether machine code can be the choice, before it is planned.
   bool whole_may_pay() const;

@@ -22,8 +22,8 @@ struct SegmentWires {
   std::vector<int64_t> outputs;  // of the part; negative: undefined
   std::vector<uint32_t> reads, gives;
   std::vector<bool> last;       // parallel to `reads`: whether no later segment needs this value
-  std::vector<uint32_t> drops;  // to release after the segment: what it gives and no later segment needs; after the
-                                // first one, also the inputs that no segment reads
+  std::vector<uint32_t> drops;  // released when the segment has run: its results that no later segment needs, and,
+                                // for the first segment, inputs that no segment reads
   size_t values = 0;            // size of an array that these numbers index
 };
 

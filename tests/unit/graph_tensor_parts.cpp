@@ -1,4 +1,4 @@
-// Parts of tensors that as_strided names by strides: each element is where the strides say it is.
+// part_of_strides: the slices and indices that replace an as_strided have its offset, sizes and strides.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,9 +65,9 @@ TEST(TensorParts, OthersAreNone) {
   const graph::TensorType x = tensor({4, 6}, {6, 1});
   EXPECT_FALSE(part(x, {4}, {7}, 0));         // a diagonal
   EXPECT_FALSE(part(x, {3, 3}, {1, 1}, 0));   // windows that overlap
-  EXPECT_FALSE(part(x, {8}, {1}, 0));         // goes on in the next row
-  EXPECT_FALSE(part(x, {3}, {0}, 0));         // one element again and again
-  EXPECT_FALSE(part(x, {0, 6}, {6, 1}, 0));   // nothing
+  EXPECT_FALSE(part(x, {8}, {1}, 0));         // elements of two rows
+  EXPECT_FALSE(part(x, {3}, {0}, 0));         // stride 0: one element three times
+  EXPECT_FALSE(part(x, {0, 6}, {6, 1}, 0));   // no element
   EXPECT_FALSE(part(x, {2}, {1}, 24));        // beyond the end
   EXPECT_FALSE(part(x, {1, 6}, {99, 1}, 0));  // a dimension that x does not have
   EXPECT_FALSE(graph::part_of_strides(x, {context.size_symbol("s0", 4)}, {Expr(6)}, 0));
@@ -100,7 +100,7 @@ TEST(TensorParts, RandomStridesShowTheirElements) {
     for (const int64_t d : order)
       strides[static_cast<size_t>(d)] = std::exchange(elements, elements * sizes[static_cast<size_t>(d)]);
     const graph::TensorType x = tensor(sizes, strides);
-    // Half of the time numbers of x, so that many are parts.
+    // Most dimensions take a size and a stride of x, so that many samples are parts.
     Numbers given_sizes, given_strides;
     for (int64_t k = upto(3); k > 0; --k) {
       const bool own = !sizes.empty() && random() % 4 != 0;

@@ -80,12 +80,7 @@ void glu_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results
   results.assign(1, out);
 }
 std::vector<Value*> glu(Builder& b, const Node& node) {
-  const NodeArgs args = node.named();
-  Value* x = node.input(0);
-  const Expr d = wrap_dim(args.integer("dim"), x->type.dim());
-  const Expr half = floordiv(x->type.sizes[d.constant()], 2);
-  Value* first = b("aten::slice.Tensor", {x, d, Expr(0), half, Expr(1)});
-  Value* second = b("aten::slice.Tensor", {x, d, half, half + half, Expr(1)});
+  const auto [first, second] = halves(b, node.input(0), node.named().integer("dim"));
   return finish(b, node, {b("aten::mul.Tensor", {opmath(b, first), b("aten::sigmoid", {opmath(b, second)})})});
 }
 

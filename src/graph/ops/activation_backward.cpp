@@ -84,16 +84,13 @@ void glu_backward_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>
   results = {contiguous_like(x, x.sizes)};
 }
 std::vector<Value*> glu_backward(Builder& b, const Node& node) {
-  const NodeArgs args = node.named();
-  Value* x = node.input(1);
-  const Expr d = wrap_dim(args.integer("dim"), x->type.dim());
-  const Expr half = floordiv(x->type.sizes[static_cast<size_t>(d.constant())], 2);
+  const Expr dim = wrap_dim(node.named().integer("dim"), node.input(1)->type.dim());
+  const auto [first, second] = halves(b, node.input(1), dim);
   Value* dy = opmath(b, node.input(0));
-  Value* first = opmath(b, b("aten::slice.Tensor", {x, d, Expr(0), half, Expr(1)}));
-  Value* gate = b("aten::sigmoid", {opmath(b, b("aten::slice.Tensor", {x, d, half, half + half, Expr(1)}))});
+  Value* gate = b("aten::sigmoid", {opmath(b, second)});
   Value* of_first = b("aten::mul.Tensor", {dy, gate});
-  Value* of_second = b("aten::mul.Tensor", {b("aten::sigmoid_backward", {dy, gate}), first});
-  return finish(b, node, {b("aten::cat", {ValueList{of_first, of_second}, d})});
+  Value* of_second = b("aten::mul.Tensor", {b("aten::sigmoid_backward", {dy, gate}), opmath(b, first)});
+  return finish(b, node, {b("aten::cat", {ValueList{of_first, of_second}, dim})});
 }
 
 constexpr OpRow kRows[] = {

@@ -45,6 +45,13 @@ Value* along(Builder& b, Value* vector, size_t dim, size_t ndim) {
   return reshaped(b, vector, shape);
 }
 
+std::pair<Value*, Value*> halves(Builder& b, Value* x, Expr dim) {
+  const Expr d = wrap_dim(dim, x->type.dim());
+  const Expr half = floordiv(x->type.sizes[static_cast<size_t>(d.constant())], 2);
+  return {b("aten::slice.Tensor", {x, d, Expr(0), half, Expr(1)}),
+          b("aten::slice.Tensor", {x, d, half, half + half, Expr(1)})};
+}
+
 Value* sum_keeping(Builder& b, Value* v, const IntList& dims) {
   return b("aten::sum.dim_IntList", {v, dims, true}, {{"dtype", v->type.dtype}});
 }

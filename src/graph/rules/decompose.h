@@ -4,6 +4,8 @@
 // calls finish() for its results, which gives each the type of the result that it replaces.
 #pragma once
 
+#include <utility>
+
 #include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
@@ -19,6 +21,9 @@ Value* given(const Node& node, std::string_view name);
 IntList range(size_t from, size_t to);
 // A vector as a tensor of `ndim` dimensions that broadcasts along `dim`.
 Value* along(Builder& b, Value* vector, size_t dim, size_t ndim);
+
+// The two halves of x along the dimension, as views.
+std::pair<Value*, Value*> halves(Builder& b, Value* x, Expr dim);
 
 // Reductions over `dims` that keep the dimensions, in v's type.
 Value* sum_keeping(Builder& b, Value* v, const IntList& dims);

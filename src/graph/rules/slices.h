@@ -14,8 +14,8 @@ struct SliceRange {
 // Reads start, end and step as Python does.
 SliceRange slice_range(Guards& g, const NodeArgs& args, Expr size);
 
-// A part of a tensor: of each dimension a slice, or one index, which removes the dimension; then a permutation of the
-// dimensions that are left.
+// A part of a tensor. Each dimension is sliced, or indexed, which removes it. Then the remaining dimensions are
+// permuted.
 struct TensorPart {
   struct Dim {
     int64_t start = 0, step = 1;

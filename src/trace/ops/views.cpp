@@ -115,7 +115,7 @@ at::Tensor part_of(Recorder& r, at::Tensor t, const graph::TensorPart& part) {
   return std::ranges::is_sorted(part.order) ? t : view_by(r, "aten::permute", "", {t, part.order});
 }
 
-// What as_strided shows of a tensor that has its storage alone, by other views.
+// The result of as_strided as slices, indices and permutations of `self`, which is no view. nullopt: there are none.
 std::optional<at::Tensor> shown_by_strides(Recorder& r, const at::Tensor& self, const graph::IntList& sizes,
                                            const graph::IntList& strides, Expr offset) {
   graph::TensorType type = r.type_of(self);
@@ -129,8 +129,8 @@ std::optional<at::Tensor> shown_by_strides(Recorder& r, const at::Tensor& self, 
   return part_of(r, view_by(r, "aten::view", "", {self, *others}), *part);
 }
 
-// as_strided addresses the storage, not the tensor, so it is recorded on the storage's base. What
-// other views show, too, is recorded as these: kernels can read and write them in place.
+// as_strided addresses the storage, not the tensor, so it is recorded on the storage's base. If slices, indices and
+// permutations give the same view, they are recorded instead: kernels read and write through these.
 void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   graph::TensorType type = r.type_of(self);

@@ -126,7 +126,7 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain, WarmUp* warm_u
 
 bool Captured::runs_first(PyThreadState* t, Frame* f, Gain* gain, PyObject** result) {
   if (!first_calls_.are_known() && !has_gpu()) {
-    const CallSignature call(first_locals(f));  // the frame ends with the call
+    const CallSignature call(first_locals(f));  // read now, because the call frees the frame
     const Stopwatch watch;
     const OperatorCount operators;
     *result = evaluate_by_cpython(t, f, 0);

@@ -47,7 +47,7 @@ class Captured final : public CapturedCallable {
   std::vector<CaptureRecompile> recompiles;
   totals::Tally hits{totals::of(totals::Count::Hits)}, misses{totals::of(totals::Count::Misses)};
 
-  // Microseconds of the first calls like this one, which ran as they are; 0: none did.
+  // The measured time in microseconds of an eager call with such arguments; 0: unknown.
   double first_calls_us(Frame* f) const;
 
  private:

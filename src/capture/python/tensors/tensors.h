@@ -148,7 +148,7 @@ struct TracedGraph {
   std::vector<OpCount> operators;  // in the order of first use
   bool in_grad_mode = false;       // an operator was recorded while gradient mode was on
   int64_t frames = 0;              // of Python functions that the trace entered
-  double eager_us = 0;             // measured time of such a call that ran eager; 0: none is known
+  double eager_us = 0;             // measured microseconds of an eager call with such arguments; 0: unknown
   bool empty = false;              // no operator, output or input
 };
 
