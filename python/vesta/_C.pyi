@@ -143,6 +143,8 @@ class MachineCosts:
     attention_us: float
     convolution_us: float
     packed_convolution_us: float
+    recurrent_us: float
+    bag_us: float
     bytes_per_us: float
     memory_bytes_us: float
     last_cache_bytes: float
@@ -150,6 +152,7 @@ class MachineCosts:
     packed_linear_flops_us: float
     convolution_flops_us: float
     packed_convolution_flops_us: float
+    recurrent_flops_us: float
     convolution_weights_us: float
     trace_us: float
     plan_us: float

@@ -63,7 +63,7 @@ def costs_of(values: dict[str, float]) -> _C.MachineCosts:
 
 def measure_costs() -> _C.MachineCosts:
     """Measures single operators, and three small models that correct these costs. It takes about two seconds."""
-    from vesta.machine_speed import measure_speed
+    from vesta.machine_speed import measure_speed, microseconds
 
     before = _C.machine_costs()
     try:
@@ -73,6 +73,8 @@ def measure_costs() -> _C.MachineCosts:
             costs.attention_us = speed.products["attention f32"][0]
             costs.convolution_us = speed.products["aten::convolution f32"][0]
             costs.packed_convolution_us = speed.product("mkldnn::_convolution_pointwise", "f32")[0]
+            costs.recurrent_us, costs.recurrent_flops_us = speed.products["recurrent f32"]
+            costs.bag_us = max(0.0, microseconds(embedding_bag()) - costs.call_us)
             costs.bytes_per_us, costs.memory_bytes_us = speed.cache, speed.memory
             costs.last_cache_bytes, costs.entry_us = speed.cache_bytes, max(0.2, speed.entry_us + speed.output_us)
             set_rates(costs)
@@ -149,6 +151,12 @@ def set_rates(costs: _C.MachineCosts) -> None:
     if torch.backends.mkldnn.is_available():
         costs.packed_linear_flops_us = rate(linear(f32, True, 1, 8), linear(f32, True, 64, 256))
         costs.packed_convolution_flops_us = rate(convolution(f32, 8, 4), convolution(f32, 32, 28))
+
+
+def embedding_bag() -> Callable[[], object]:
+    """A call of a small bag that adds up the mean of each set of rows."""
+    weight, rows, offsets = torch.ones(16, 8), torch.arange(16), torch.arange(0, 16, 4)
+    return lambda: torch.embedding_bag(weight, rows, offsets, mode=1)
 
 
 class Block(torch.nn.Module):

@@ -50,7 +50,18 @@ struct OperatorCall {
   Operand result;
 };
 
-double microseconds_of_product(const OperatorCall& c, const MachineCosts& m) {
+// A whole recurrent layer: each row of the input is multiplied with every weight. The weights have two dimensions.
+double microseconds_of_recurrent(const OperatorCall& c, const MachineCosts& m) {
+  if (c.inputs.empty() || c.inputs[0].sizes.empty()) return 0;
+  double weights = 0;
+  for (size_t i = 1; i < c.inputs.size(); ++i)
+    if (c.inputs[i].sizes.size() == 2) weights += static_cast<double>(c.inputs[i].count());
+  const auto rows = static_cast<double>(c.inputs[0].count() / std::max<int64_t>(1, c.inputs[0].sizes.back()));
+  return m.recurrent_us + 2 * rows * weights / m.recurrent_flops_us;
+}
+
+// What a call takes besides the time of a small call and the time to move its bytes.
+double microseconds_of_work(const OperatorCall& c, const MachineCosts& m) {
   const auto last = [&](size_t i) {
     const bool known = i < c.inputs.size() && !c.inputs[i].sizes.empty();
     return known ? static_cast<double>(c.inputs[i].sizes.back()) : 0.0;
@@ -76,6 +87,10 @@ double microseconds_of_product(const OperatorCall& c, const MachineCosts& m) {
     const auto queries = static_cast<double>(c.inputs[0].count());
     return m.attention_us + 4 * queries * static_cast<double>(keys[keys.size() - 2]) / m.linear_flops_us;
   }
+  for (const std::string_view op :
+       {"aten::mkldnn_rnn_layer", "aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
+    if (c.op == op) return microseconds_of_recurrent(c, m);
+  if (c.op.starts_with("aten::_embedding_bag")) return m.bag_us;
   return 0;
 }
 
@@ -91,7 +106,7 @@ double time_of(const OperatorCall& c, const MachineCosts& m) {
   } else {
     for (const Operand& in : c.inputs) bytes += static_cast<double>(in.bytes());
   }
-  return m.call_us + bytes / m.bytes_per_us + microseconds_of_product(c, m);
+  return m.call_us + bytes / m.bytes_per_us + microseconds_of_work(c, m);
 }
 
 OperatorCall call_named(const std::string& op) {
@@ -157,7 +172,7 @@ StrategyChoice::StrategyChoice(const graph::Graph& traced, int64_t frames, doubl
   traced.for_each_node([&](const graph::Node* n) {
     const bool is_view = n->op->family() == graph::Family::View;
     const double us = is_view ? 0 : time_of(call_of(*n), costs_);
-    if (!is_view) report_.whole_us += microseconds_of_product(call_of(*n), costs_) / kMostSpeedUp;
+    if (!is_view) report_.whole_us += microseconds_of_work(call_of(*n), costs_) / kMostSpeedUp;
     report_.whole_ms += kLeastCode * costs_.code_us / 1e3;
     report_.calls_us += us;
     report_.eager_us += costs_.python_us + (is_view ? costs_.call_us : us);

@@ -21,8 +21,9 @@ struct MachineCosts {
   double frame_us = 1.5;   // and for a Python function
   double saved_us = 3.0;   // both for each operator of a model, before anything is known of the graph
   double call_us = 1.2;    // of a small call into ATen
-  // With what a call of attention or of a convolution begins, whose weights are as the program has them, or packed.
-  double attention_us = 12, convolution_us = 40, packed_convolution_us = 25;
+  // With what a call of attention begins, and one of a convolution, whose weights are as the program has them, or
+  // packed. With what a recurrent layer begins, and an embedding bag.
+  double attention_us = 12, convolution_us = 40, packed_convolution_us = 25, recurrent_us = 60, bag_us = 8;
   double entry_us = 1.0;  // of a call of a graph: guards, results
   double step_us = 0.2;   // of a kernel, beside what it computes
   // By what the planner's estimates are to be multiplied, of kernels without and with matrix products.
@@ -34,6 +35,7 @@ struct MachineCosts {
   // calls them with weights in the library's own order.
   double linear_flops_us = 50'000, packed_linear_flops_us = 60'000;
   double convolution_flops_us = 30'000, packed_convolution_flops_us = 60'000;
+  double recurrent_flops_us = 15'000;  // and of recurrent layers, whose steps wait for each other
   // An eager convolution puts its weights into the library's order in each call: bytes of weights per microsecond.
   double convolution_weights_us = 5'000;
   double trace_us = 25;      // to trace an operator
