@@ -56,6 +56,7 @@ def microseconds(program: Any, row: Hostile, first: int) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_none_is_slower_than_eager(capsys: pytest.CaptureFixture[str]) -> None:
     lines, slow = [], []
     for name, row in HOSTILE.items():
