@@ -38,7 +38,7 @@ def use_costs_of_machine() -> None:
         _C.set_machine_costs(costs_of(json.loads(found)))
         return
     subprocess.Popen(
-        [sys.executable, "-m", "vesta.machine_costs", key()],
+        [sys.executable, "-c", "import sys; from vesta.machine_costs import keep_costs; keep_costs(sys.argv[1])", key()],
         env={**os.environ, "VESTA_CACHE_DIR": _C.cache_folder() or ""},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -180,7 +180,10 @@ class Block(torch.nn.Module):
         return x
 
 
-if __name__ == "__main__":
+def keep_costs(key: str) -> None:
+    """Measures the costs, at the lowest priority, and puts them into the cache. The main function of a process."""
+    global started
+    started = True  # the models that are compiled to be measured start no process that measures
     os.nice(LOWEST)
-    measured = measure_costs()
-    _C.cache_put(sys.argv[1], json.dumps({name: getattr(measured, name) for name in NAMES}))
+    costs = measure_costs()
+    _C.cache_put(key, json.dumps({name: getattr(costs, name) for name in NAMES}))
