@@ -382,7 +382,7 @@ def test_auto_is_near_the_best_strategy() -> None:
             print(f"{name}, {calls} calls, {i + 1} rounds: {ratio:.2f} of the best; ms: {each}", flush=True)
     far = [r for r in ratios if r[2] == 1_000 and r[0] > NEAR]
     print(f"{len(MODELS) - len(far)} of {len(MODELS)} models within 10 % of the best with 1000 calls")
-    assert len(far) <= 1, sorted(ratios)
+    assert not far, sorted(ratios)
 
 
 def in_all(least: dict[tuple[str, int], list[float]], calls: int) -> tuple[float, str]:
