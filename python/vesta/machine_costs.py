@@ -24,6 +24,7 @@ __all__ = ["measure_costs", "use_costs_of_machine"]
 NAMES = tuple(name for name in vars(_C.MachineCosts) if name.endswith(("_us", "_factor", "_bytes")))
 LOWEST = 19  # a nice value
 WIDTHS = 64, 80, 96  # of the small models
+PROGRAM = "import sys; from vesta.machine_costs import keep_costs; keep_costs(sys.argv[1])"
 started = False
 
 
@@ -38,7 +39,7 @@ def use_costs_of_machine() -> None:
         _C.set_machine_costs(costs_of(json.loads(found)))
         return
     subprocess.Popen(
-        [sys.executable, "-c", "import sys; from vesta.machine_costs import keep_costs; keep_costs(sys.argv[1])", key()],
+        [sys.executable, "-c", PROGRAM, key()],
         env={**os.environ, "VESTA_CACHE_DIR": _C.cache_folder() or ""},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

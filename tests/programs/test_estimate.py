@@ -347,23 +347,30 @@ def test_memory_is_near_that_measured() -> None:
     assert set(far) <= {"rwkv"} and computed >= 0.9 * models, far
 
 
+def use_present_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    speed = machine_speed.measure_speed()
+    monkeypatch.setattr(estimating, "speed_of_machine", lambda: speed)
+
+
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.kernels
 def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every estimate is within 30 %. Other programs slow the machine down for seconds. A model that misses is
-    therefore estimated and measured again, up to five times, and the least of each counts."""
+    """Every estimate is within 30 %. Other programs slow the machine down, some for seconds and some for minutes. So a
+    model that misses is estimated and measured again, up to five times, the later ones with the speed that the machine
+    has then, and the least of each counts."""
     far, models, computed = [], 0, 0
     for i, (name, entry) in enumerate(ZOO.items()):
         if i % 5 == 0:
-            speed = machine_speed.measure_speed()
-            monkeypatch.setattr(estimating, "speed_of_machine", lambda speed=speed: speed)
+            use_present_speed(monkeypatch)
         model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
         e = vesta.estimate(model, inputs, measure=False)
         if e.eager or e.cold:
             continue
         estimated = measured = math.inf
-        for _ in range(5):
+        for attempt in range(5):
+            if attempt >= 2:
+                use_present_speed(monkeypatch)
             estimated = min(estimated, vesta.estimate(model, inputs).call_us)
             measured = min(measured, least(model, inputs))
             if 0.7 <= estimated / measured <= 1.3:

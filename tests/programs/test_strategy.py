@@ -360,29 +360,36 @@ def measured(strategy: str, expected_calls: int, model: nn.Module, inputs: dict[
 @pytest.mark.alone
 def test_auto_is_near_the_best_strategy() -> None:
     """Of several rounds, each part's least time, which others on the machine disturb least. Within 10 % is what is
-    wanted. Equal programs differ by as much from process to process, so what looks worse is measured again."""
+    wanted. Equal programs differ by as much from process to process, so what looks worse is measured again: in more
+    rounds, and at the end, with the costs that the machine has then, because some disturb it for minutes."""
     torch.set_num_threads(1)
     _C.set_machine_costs(machine_costs.measure_costs())
-    ratios = []
-    for name in MODELS:
-        entry = ZOO[name]
-        model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
-        with torch.no_grad():
-            model(**inputs)
-        ways = [(s, 0) for s in ("eager", "calls", "whole")] + [("auto", n) for n in CALLS]
-        least = {way: [math.inf, math.inf] for way in ways}
-        for i in range(ROUNDS[1]):
-            for way in ways:
-                least[way] = [min(part) for part in zip(least[way], measured(*way, model, inputs), strict=True)]
-            found = {calls: in_all(least, calls) for calls in CALLS}
-            if i + 1 >= ROUNDS[0] and found[1_000][0] <= NEAR:
-                break
-        for calls, (ratio, each) in found.items():
-            ratios.append((ratio, name, calls))
-            print(f"{name}, {calls} calls, {i + 1} rounds: {ratio:.2f} of the best; ms: {each}", flush=True)
-    far = [r for r in ratios if r[2] == 1_000 and r[0] > NEAR]
+    ratios = {name: ratio_to_best(name) for name in MODELS}
+    far = [name for name in MODELS if ratios[name] > NEAR]
+    if far:
+        _C.set_machine_costs(machine_costs.measure_costs())
+        ratios.update({name: ratio_to_best(name) for name in far})
+    far = [name for name in MODELS if ratios[name] > NEAR]
     print(f"{len(MODELS) - len(far)} of {len(MODELS)} models within 10 % of the best with 1000 calls")
-    assert not far, sorted(ratios)
+    assert not far, ratios
+
+
+def ratio_to_best(name: str) -> float:
+    """Of 1,000 calls; prints it, and that of 100."""
+    model, inputs = ZOO[name].build(), ZOO[name].inputs(0, ZOO[name].lengths[0])
+    with torch.no_grad():
+        model(**inputs)
+    ways = [(s, 0) for s in ("eager", "calls", "whole")] + [("auto", n) for n in CALLS]
+    least = {way: [math.inf, math.inf] for way in ways}
+    for i in range(ROUNDS[1]):
+        for way in ways:
+            least[way] = [min(part) for part in zip(least[way], measured(*way, model, inputs), strict=True)]
+        found = {calls: in_all(least, calls) for calls in CALLS}
+        if i + 1 >= ROUNDS[0] and found[1_000][0] <= NEAR:
+            break
+    for calls, (ratio, each) in found.items():
+        print(f"{name}, {calls} calls, {i + 1} rounds: {ratio:.2f} of the best; ms: {each}", flush=True)
+    return found[1_000][0]
 
 
 def in_all(least: dict[tuple[str, int], list[float]], calls: int) -> tuple[float, str]:
