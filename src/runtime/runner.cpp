@@ -145,7 +145,8 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
     stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_).native_handle();
   }
   // Views of empty buffers need a storage, too.
-  if (recording_) recording_->lend_memory(ws_);
+  if (recording_) recording_->lend_memory(ws_, given);
+  calls_memory_ = std::move(given.work[static_cast<size_t>(WorkMemory::Calls)]);
   for (size_t i = 0; i < given.buffers.size(); ++i) {
     const int b = given.buffers[i];
     ws_.pointers[b] = const_cast<void*>(given.tensors[i].const_data_ptr());

@@ -90,6 +90,7 @@ class Runner {
   Recording* recording_ = nullptr;
   bool capturing_ = false;
   const Made* made_ = nullptr;  // while capture() runs
+  c10::Storage calls_memory_;   // of extern calls in the recording's graphs, if the run gives it
   bool profiled_ = false;       // by PyTorch's profiler, which shows each launch by its name
   std::vector<c10::Storage> passing_;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "recorded_run.h"
+#include "runtime/cuda/replay_stream.h"
 
 namespace {
 
@@ -88,6 +89,49 @@ TEST(RecurringOutputs, HaveRecordingsForSomeAddresses) {
   for (int i = 0; i < 8; ++i) step();
   EXPECT_EQ(e.graphs()->recorded, recorded);
   EXPECT_LE(recorded, 4);
+}
+
+// Matrices of more than a megabyte: z = 2 * ((2 * x + b) @ w) + b, y = inverse(x @ w). A kernel of the GPU reads the
+// first product; the second is made in a graph and read beside it. `recurs`: false keeps the memory of all that.
+struct Large {
+  static constexpr int64_t kLarge = 600;
+  GpuProgram p{kLarge};
+  explicit Large(bool recurs) {
+    const int x = p.input(), w = p.input(), b = p.input();
+    const int t = p.arena(), first = p.returned(), second = p.returned(), z = p.output(), y = p.returned();
+    p.mix(x, b, t);
+    p.mm(t, w, first);
+    p.mix(first, b, z);
+    p.mm(x, w, second);
+    p.call("aten::inverse", {second}, y);
+    p.show(z);
+    p.show(y);
+    p.a.outputs_recur = recurs;
+  }
+};
+
+TEST(RecurringOutputs, LeaveNoMemoryBetweenRuns) {
+  constexpr int64_t kMatrix = 4 * Large::kLarge * Large::kLarge;
+  for (const bool recurs : {false, true}) {
+    runtime::ReplayStream::trim_all();
+    Large l(recurs);
+    const runtime::Executable e(l.p.finish());
+    const auto diagonal = [](float value) { return (at::eye(Large::kLarge) * value).to(at::Device(at::kCUDA, 0)); };
+    const at::Tensor w = diagonal(1), b = l.p.tensor(0);
+    std::vector<at::Tensor> inputs;
+    for (int i = 0; i < 9; ++i) inputs.push_back(diagonal(i % 2 == 0 ? 2 : 4));
+    const int64_t before = gpu::allocated_bytes();
+    for (int i = 0; i < 9; ++i) {
+      const float x = i % 2 == 0 ? 2 : 4;
+      const std::vector<c10::IValue> out = outputs_of(e, {inputs[static_cast<size_t>(i)], w, b});
+      EXPECT_TRUE(on_cpu(out.at(0).toTensor()).equal(at::eye(Large::kLarge) * 4 * x)) << recurs << i;
+      EXPECT_TRUE(on_cpu(out.at(1).toTensor()).equal(at::eye(Large::kLarge) / x)) << recurs << i;
+    }
+    ASSERT_GT(e.graphs()->kept, 0) << e.graphs()->why_none;
+    const int64_t left = gpu::allocated_bytes() - before;
+    EXPECT_TRUE(recurs ? left < kMatrix : left >= 2 * kMatrix) << left;
+    EXPECT_TRUE(recurs ? e.graphs()->bytes < kMatrix : e.graphs()->bytes >= 2 * kMatrix) << e.graphs()->bytes;
+  }
 }
 
 TEST(RecurringOutputs, NeedNoMoreMemoryThanThereIs) {

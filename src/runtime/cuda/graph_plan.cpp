@@ -74,7 +74,7 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
   std::vector<bool> shown(a.buffers.size(), false);
   for (const artifact::Output& o : a.outputs)
     if (o.kind == artifact::OutputKind::Fresh && o.view.buffer >= 0) shown[o.view.buffer] = true;
-  const bool gives = a.outputs_recur && facts.recur;
+  const bool gives = plan.gives_memory = a.outputs_recur && facts.recur;
   const std::vector<bool> returned = gives ? std::vector<bool>(a.buffers.size(), false) : shown;  // by a copy
   const auto is_kernel = [&](int i) { return std::holds_alternative<artifact::Launch>(a.steps[i]); };
   // A large result that is copied out costs more than the launch of its call, if no graph is split for it.

@@ -30,6 +30,7 @@ struct GraphPlan {
   std::vector<std::string> direct;  // by step, the reason why it runs beside the graphs; empty: it is in one
   std::vector<Address> addresses;   // by buffer
   std::vector<int> given;           // buffers with an address that is Given
+  bool gives_memory = false;        // each run allocates what the graphs work in, too (WorkMemory)
   std::string why_none;             // the reason why there are no graphs; empty: there are some
 };
 

@@ -23,8 +23,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 class Recorder {
  public:
-  Recorder(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, const GivenMemory& given,
-           Recording& recording)
+  Recorder(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GivenMemory& given, Recording& recording)
       : what_(what),
         sizes_(sizes),
         given_(given),
@@ -61,7 +60,7 @@ class Recorder {
     const double first_ms = watch_.milliseconds();
     BlockPlaces places = place_blocks(events, elsewhere);
     note_blocks(events, places);
-    char* const memory = recording_.make_blocks(places.bytes);
+    char* const memory = recording_.make_blocks(places.bytes, given_);
     const auto placed =
         std::make_shared<PlacedBlocks>(std::move(events), std::move(places), memory, std::move(elsewhere));
     walk(placed, [&](Runner& runner, const Workspace& workspace, GraphPlan::Range g) {
@@ -186,14 +185,14 @@ class Recorder {
   void note_results(int number, const Workspace& workspace) const {
     artifact::for_each_use(what_.artifact.steps[static_cast<size_t>(number)], [&](int b, uint8_t access, bool) {
       const at::Tensor& made = workspace.tensors[static_cast<size_t>(b)];
-      if (access & artifact::kWrites && recording_.is_own(b) && made.defined()) recording_.set_own(b, made);
+      if (access & artifact::kWrites && recording_.is_own(b) && made.defined()) recording_.set_own(b, made, given_);
     });
   }
 
   const Stopwatch watch_;
   const RecordedProgram& what_;
   Sizes& sizes_;
-  const GivenMemory& given_;
+  GivenMemory& given_;
   const CallInputs in_;
   Recording& recording_;
   machine::CaptureStream& capture_;
@@ -209,9 +208,8 @@ bool calls_operators(const artifact::Artifact& artifact) {
   });
 }
 
-std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in,
-                                  const GivenMemory& given, GraphPlan plan, const std::set<int>& copied,
-                                  ReplayStream& on) {
+std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GivenMemory& given,
+                                  GraphPlan plan, const std::set<int>& copied, ReplayStream& on) {
   const machine::RelaxedThread relaxed;
   auto recording =
       std::make_unique<Recording>(what.artifact, sizes.share(), in, what.prepacked, given, std::move(plan), copied, on);

@@ -30,11 +30,10 @@ struct RecordedProgram {
 bool calls_operators(const artifact::Artifact& artifact);
 
 // Captures twice: the first capture finds what extern calls allocate. Nothing runs on the GPU. `given`: what the plan
-// says that runs give. The calling thread has
-// entered `on`, its current stream, and has run the program before, so that libraries have made what they make once.
+// says that runs give; it gets the memory of extern calls. The calling thread has entered `on`, its current stream, and
+// has run the program before, so that libraries have made what they make once.
 // Throws StepRefused, c10::OutOfMemoryError, machine::OutOfMemory, or InternalError.
-std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in,
-                                  const GivenMemory& given, GraphPlan plan, const std::set<int>& copied,
-                                  ReplayStream& on);
+std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GivenMemory& given,
+                                  GraphPlan plan, const std::set<int>& copied, ReplayStream& on);
 
 }  // namespace vesta::runtime

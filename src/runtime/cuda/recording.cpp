@@ -22,7 +22,14 @@ namespace {
 // The address of a buffer that no launch has asked for yet.
 const char kNowhere = 0;
 
-size_t bytes_of(const at::Tensor& t) { return at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()); }
+// Less than this is kept for all runs: PyTorch's allocator would keep as much for them.
+constexpr int64_t kKept = int64_t{1} << 20;
+
+int64_t given_bytes_of(const GraphPlan& plan, int64_t bytes) { return plan.gives_memory && bytes > kKept ? bytes : 0; }
+
+int64_t bytes_of(const at::Tensor& t) {
+  return static_cast<int64_t>(at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));
+}
 
 }  // namespace
 
@@ -39,10 +46,15 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
       own_(a.buffers.size()),
       copies_(in.arguments.size()) {
   const ArenaLayout& layout = sizes_->arena;
-  memory_[ReplayStream::Arena] = on.memory(ReplayStream::Arena, std::max(layout.kept_bytes, kArenaAlignment));
-  if (layout.early_end > 0)
-    memory_[ReplayStream::EarlyArena] =
-        on.memory(ReplayStream::EarlyArena, std::max(layout.early_bytes, kArenaAlignment));
+  const std::array<int64_t, kWorkMemories> per_run = given_bytes(plan_, layout);
+  const auto arena = [&](WorkMemory which, int64_t bytes) {
+    if (per_run[static_cast<size_t>(which)] > 0)
+      note_given(which, given);
+    else
+      memory_[static_cast<size_t>(which)] = on.memory(which, std::max(bytes, kArenaAlignment));
+  };
+  arena(WorkMemory::Arena, layout.kept_bytes);
+  if (layout.early_end > 0) arena(WorkMemory::EarlyArena, layout.early_bytes);
   for (size_t b = 0; b < a.buffers.size(); ++b) {
     const artifact::Buffer& buffer = a.buffers[b];
     if (buffer.role != Role::Input && buffer.role != Role::Prepacked) continue;
@@ -70,10 +82,26 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
   if (!last.empty()) last_calls_ = std::make_unique<LastCalls>(on, std::vector<int>(last.begin(), last.end()));
 }
 
+std::array<int64_t, kWorkMemories> Recording::given_bytes(const GraphPlan& plan, const ArenaLayout& layout) {
+  return {given_bytes_of(plan, layout.kept_bytes), layout.early_end > 0 ? given_bytes_of(plan, layout.early_bytes) : 0};
+}
+
+void Recording::note_given(WorkMemory which, const GivenMemory& given) {
+  given_work_[static_cast<size_t>(which)] = {given.of(which).data(), given.bytes(which)};
+}
+
+const c10::Storage& Recording::work(WorkMemory which, const GivenMemory& given) const {
+  const auto& own = memory_[static_cast<size_t>(which)];
+  return own ? own->storage() : given.of(which);
+}
+
 bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked, const GivenMemory& given,
                      std::set<int>* other) const {
   bool same = given.buffers == plan_.given;
   for (size_t i = 0; same && i < given_.size(); ++i) same = given.tensors[i].const_data_ptr() == given_[i];
+  for (size_t i = 0; same && i < kWorkMemories; ++i)
+    same = given_work_[i].bytes == 0 || (given.work[i] && given.work[i].data() == given_work_[i].address &&
+                                         static_cast<int64_t>(given.work[i].nbytes()) == given_work_[i].bytes);
   if (!same && !other) return false;
   for (const Fixed& f : fixed_) {
     const void* const now = f.input >= 0 ? in.addresses[static_cast<size_t>(f.input)]
@@ -95,8 +123,9 @@ void Recording::make_copies() {
     c.bytes = type.empty ? 0 : at::detail::computeStorageNbytes(type.sizes, type.strides, c10::elementSize(type.dtype));
     end += (static_cast<int64_t>(c.bytes) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
   }
-  memory_[ReplayStream::Copies] = on_.memory(ReplayStream::Copies, std::max(end, kArenaAlignment));
-  const c10::Storage& storage = memory_[ReplayStream::Copies]->storage();
+  auto& copies = memory_[static_cast<size_t>(WorkMemory::Copies)];
+  copies = on_.memory(WorkMemory::Copies, std::max(end, kArenaAlignment));
+  const c10::Storage& storage = copies->storage();
   for (const Copied& c : copied_) {
     const ResolvedTensor& type = sizes_->buffers[static_cast<size_t>(c.buffer)];
     copies_[c.input] = type.empty
@@ -126,13 +155,14 @@ CallInputs Recording::with_copies(const CallInputs& in) {
 
 void Recording::forget_inputs() { inputs_.clear(); }
 
-void Recording::lend_memory(Workspace& workspace) const {
-  const auto& early = memory_[ReplayStream::EarlyArena];
-  workspace.lend(memory_[ReplayStream::Arena]->storage(), early ? early->storage() : c10::Storage());
+void Recording::lend_memory(Workspace& workspace, const GivenMemory& given) const {
+  workspace.lend(work(WorkMemory::Arena, given), work(WorkMemory::EarlyArena, given));
   for (const int b : lent_) {
-    const at::Tensor& own = own_[static_cast<size_t>(b)];
-    workspace.set(b, own);
-    workspace.pointers[static_cast<size_t>(b)] = const_cast<void*>(own.const_data_ptr());
+    const auto i = static_cast<size_t>(b);
+    const ResolvedTensor& type = sizes_->buffers[i];
+    at::Tensor own = type.empty ? allocate_tensor(type) : window(work(WorkMemory::Calls, given), type, *own_[i]);
+    workspace.pointers[i] = const_cast<void*>(own.const_data_ptr());
+    workspace.set(b, std::move(own));
   }
 }
 
@@ -212,9 +242,18 @@ int64_t Recording::bytes() const {
   return bytes;
 }
 
-char* Recording::make_blocks(int64_t bytes) {
-  memory_[ReplayStream::Calls] = on_.memory(ReplayStream::Calls, std::max(bytes, kArenaAlignment));
-  return memory_[ReplayStream::Calls]->data();
+char* Recording::make_blocks(int64_t bytes, GivenMemory& given) {
+  if (given_bytes_of(plan_, bytes) == 0) {
+    auto& calls = memory_[static_cast<size_t>(WorkMemory::Calls)];
+    calls = on_.memory(WorkMemory::Calls, std::max(bytes, kArenaAlignment));
+    return calls->data();
+  }
+  if (given.bytes(WorkMemory::Calls) != bytes) {
+    given.work[static_cast<size_t>(WorkMemory::Calls)] = c10::Storage();
+    given.work[static_cast<size_t>(WorkMemory::Calls)] = storage_of(bytes, on_.device());
+  }
+  note_given(WorkMemory::Calls, given);
+  return static_cast<char*>(given.of(WorkMemory::Calls).mutable_data());
 }
 
 void Recording::add(int first_step, RecordedGraph graph) {
@@ -264,13 +303,13 @@ void Recording::finish(const BoundProgram& program) {
   std::copy_if(all.inputs.begin(), all.inputs.end(), std::back_inserter(standing_.inputs),
                [&](const auto& buffer) { return is_needed(buffer.first); });
   for (size_t b = 0; b < own_.size(); ++b)
-    if (own_[b].defined() && needed[b]) lent_.push_back(static_cast<int>(b));
+    if (own_[b] && needed[b]) lent_.push_back(static_cast<int>(b));
 
   for (RecordedGraph& g : graphs_) {
     for (int i = g.steps.begin; i < g.steps.end; ++i) {
       const BoundStep& step = program.steps()[static_cast<size_t>(i)];
       for (int b : step.allocate)
-        if (!is_given(b) && (!is_own(b) || !own_[static_cast<size_t>(b)].defined())) g.allocate.push_back(b);
+        if (!is_given(b) && (!is_own(b) || !own_[static_cast<size_t>(b)])) g.allocate.push_back(b);
       for (int b : step.release)
         if (!is_own(b) || is_needed(b)) g.release.push_back(b);
       g.release_inputs.insert(g.release_inputs.end(), step.release_inputs.begin(), step.release_inputs.end());
@@ -281,15 +320,13 @@ void Recording::finish(const BoundProgram& program) {
   finished_ = true;
 }
 
-void Recording::set_own(int buffer, const at::Tensor& made) {
+void Recording::set_own(int buffer, const at::Tensor& made, const GivenMemory& given) {
   const ResolvedTensor& type = sizes_->buffers[static_cast<size_t>(buffer)];
-  const auto* const begin = static_cast<const char*>(made.const_data_ptr());
-  const RecordedMemory& blocks = *memory_[ReplayStream::Calls];
-  const auto at = begin - blocks.data();
-  const bool inside = at >= 0 && at + static_cast<int64_t>(bytes_of(made)) <= blocks.bytes();
+  const c10::Storage& blocks = work(WorkMemory::Calls, given);
+  const auto at = static_cast<const char*>(made.const_data_ptr()) - static_cast<const char*>(blocks.data());
+  const bool inside = at >= 0 && at + bytes_of(made) <= static_cast<int64_t>(blocks.nbytes());
   VESTA_CHECK(inside || type.empty, "its result is memory that it did not allocate");
-  const auto item = static_cast<int64_t>(c10::elementSize(type.dtype));
-  own_[static_cast<size_t>(buffer)] = type.empty ? allocate_tensor(type) : window(blocks.storage(), type, at / item);
+  own_[static_cast<size_t>(buffer)] = at / static_cast<int64_t>(c10::elementSize(type.dtype));
 }
 
 }  // namespace vesta::runtime

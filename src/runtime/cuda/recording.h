@@ -4,10 +4,13 @@
 // for which one of these has changed. Results of extern calls in a graph are in the recording's own memory; outputs
 // there are copied out. Addresses of inputs that extern calls in a graph read are part of the recording (fits()),
 // except those of inputs that are copied first. The addresses of outputs that recur are part of it, too, if such calls
-// make or read these outputs.
+// make or read these outputs. Where outputs recur, the recording keeps no large memory: each run allocates it, and its
+// addresses are part of the recording.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -75,6 +78,8 @@ class Recording {
   Recording(const artifact::Artifact& artifact, std::shared_ptr<const Resolved> sizes, const CallInputs& in,
             std::span<const at::Tensor> prepacked, const GivenMemory& given, GraphPlan plan,
             const std::set<int>& copied, ReplayStream& on);
+  // What each run of a recording with this plan allocates for the arenas, in bytes.
+  static std::array<int64_t, kWorkMemories> given_bytes(const GraphPlan& plan, const ArenaLayout& layout);
   Recording(const Recording&) = delete;
 
   // Whether the addresses are those in the graphs. `other`, if given, gets the buffers with another address.
@@ -86,8 +91,9 @@ class Recording {
   bool is_for_this_thread() const;
   // Copies those inputs of a run that are copied to the memory that its graphs read.
   void copy_inputs(const CallInputs& in) const;
-  // Lends the arena, and the tensors that some graphs make and others read.
-  void lend_memory(Workspace& workspace) const;
+  // Lends the arenas, and the tensors that some graphs make and others read. Those lie in what extern calls allocate,
+  // which `given` must keep during the run where the recording does not.
+  void lend_memory(Workspace& workspace, const GivenMemory& given) const;
   // The standing buffers that a run needs outside of the graphs. nullptr while the recording is being made: all of
   // them.
   const Standing* standing() const { return finished_ ? &standing_ : nullptr; }
@@ -114,7 +120,8 @@ class Recording {
   const artifact::Artifact& artifact() const { return artifact_; }
   size_t graphs() const { return plan_.graphs.size(); }
   size_t nodes() const;
-  int64_t bytes() const;  // of all memory, including what the stream's recordings share
+  int64_t bytes() const;  // of the memory that it keeps, including what the stream's recordings share
+  int64_t given_bytes(WorkMemory which) const { return given_work_[static_cast<size_t>(which)].bytes; }
   // The bytes that another recording of the same calls would not need, because a later one on the stream needed more.
   int64_t replaced_bytes() const { return on_.replaced_bytes(memory_); }
 
@@ -123,10 +130,10 @@ class Recording {
   CallInputs with_copies(const CallInputs& in);
   void forget_inputs();
   void add(int first_step, RecordedGraph graph);
-  // Memory for what the extern calls in the graphs allocate. Throws c10::OutOfMemoryError.
-  char* make_blocks(int64_t bytes);
+  // Memory for what the extern calls in the graphs allocate; `given` may get it. Throws c10::OutOfMemoryError.
+  char* make_blocks(int64_t bytes, GivenMemory& given);
   // Sets what a graph makes. Throws InternalError where it is in no memory of the recording.
-  void set_own(int buffer, const at::Tensor& made);
+  void set_own(int buffer, const at::Tensor& made, const GivenMemory& given);
   // Completes the recording, which runs from now on.
   void finish(const BoundProgram& program);
 
@@ -136,6 +143,10 @@ class Recording {
     int input = -1;  // the artifact's input; -1: a prepacked constant
     const void* address = nullptr;
   };
+  struct Block {
+    const void* address = nullptr;
+    int64_t bytes = 0;  // 0: runs do not give it
+  };
   struct Copied {
     size_t input = 0;
     int buffer = 0;  // one of its buffers
@@ -143,12 +154,15 @@ class Recording {
     int64_t offset = 0;  // in the memory of copies, in bytes
   };
   void make_copies();
+  void note_given(WorkMemory which, const GivenMemory& given);
+  // The recording's own memory, or what the run gives.
+  const c10::Storage& work(WorkMemory which, const GivenMemory& given) const;
   const artifact::Artifact& artifact_;
   const std::shared_ptr<const Resolved> sizes_;
   const GraphPlan plan_;
   ReplayStream& on_;
-  const uint64_t owner_;  // the number of the only thread that may launch it; 0: every thread may
-  ReplayStream::Memory memory_;
+  const uint64_t owner_;               // the number of the only thread that may launch it; 0: every thread may
+  ReplayStream::Memory memory_;        // null where runs give it
   std::vector<int> graph_at_;          // for each step: the index in graphs_ of the graph that begins with it, or -1
   std::vector<RecordedGraph> graphs_;  // in the order of steps
   std::unique_ptr<LastCalls> last_calls_;
@@ -156,11 +170,12 @@ class Recording {
 
   std::vector<Fixed> fixed_;                     // addresses that the graphs contain
   std::vector<const void*> given_;               // the same of plan().given
+  std::array<Block, kWorkMemories> given_work_;  // the same of what runs give to work in
   std::vector<const void*> found_;               // by input: its address when it was last looked for
   std::vector<std::vector<int>> input_buffers_;  // by input: its buffers in the graphs' places
   std::vector<int> moved_;                       // inputs whose nodes may have another address
   std::vector<bool> has_moved_;                  // by input: it is in moved_
-  std::vector<at::Tensor> own_;                  // by buffer
+  std::vector<std::optional<int64_t>> own_;      // by buffer: its offset in what calls allocate, in elements
   std::vector<int> lent_;                        // buffers of own_ that are lent
   Standing standing_;
   bool finished_ = false;

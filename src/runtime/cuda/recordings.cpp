@@ -53,11 +53,22 @@ void make_workspaces(ReplayStream& on) {
   }
 }
 
-GivenMemory allocate(const std::vector<int>& buffers, const Resolved& sizes) {
-  GivenMemory out{buffers, {}};
+// `bytes`: of the memory to work in.
+GivenMemory allocate(const std::vector<int>& buffers, const std::array<int64_t, kWorkMemories>& bytes,
+                     const Resolved& sizes, c10::Device device) {
+  GivenMemory out{buffers, {}, {}};
   out.tensors.reserve(buffers.size());
   for (const int b : buffers) out.tensors.push_back(allocate_directly(sizes.buffers[static_cast<size_t>(b)]));
+  for (size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] > 0) out.work[i] = storage_of(bytes[i], device);
   return out;
+}
+
+// Whether it is what each run of a recording with this plan allocates, but for the memory of extern calls. `bytes`:
+// Recording::given_bytes() of the plan.
+bool is_for(const GivenMemory& given, const GraphPlan& plan, const std::array<int64_t, kWorkMemories>& bytes) {
+  return given.buffers == plan.given && given.bytes(WorkMemory::Arena) == bytes[0] &&
+         given.bytes(WorkMemory::EarlyArena) == bytes[1];
 }
 
 std::string operator_of(const artifact::Step& step) {
@@ -135,7 +146,7 @@ Recordings::Kind& Recordings::kind_of(ReplayStream& stream, const std::vector<in
 
 std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallInputs& in,
                                            std::span<const at::Tensor> prepacked, GivenMemory& given) {
-  if (!kind.recordings.empty()) given = allocate(kind.given, sizes.now());
+  if (!kind.recordings.empty()) given = allocate(kind.given, kind.given_bytes, sizes.now(), device_);
   for (auto it = kind.recordings.begin(); it != kind.recordings.end(); ++it) {
     if (!(*it)->is_for_this_thread() || !(*it)->fits(in, prepacked, given)) continue;
     if ((*it)->replaced_bytes() >= kReplaced && kind.replaced < kMostReplaced && waits_ == 0) {
@@ -214,15 +225,20 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
       return nullptr;
     }
     const ArenaLayout& arena = sizes.now().arena;
-    if (!make_room(arena.kept_bytes + arena.early_bytes)) {
+    const std::array<int64_t, kWorkMemories> per_run = Recording::given_bytes(plan, arena);
+    if (!make_room(arena.kept_bytes + arena.early_bytes - per_run[0] - per_run[1])) {
       refuse("its memory is more than recordings may hold (the option cuda_graph_memory)");
       return nullptr;
     }
     try {
-      if (given.buffers != plan.given) given = allocate(plan.given, sizes.now());
+      if (!is_for(given, plan, per_run)) {
+        given = GivenMemory();
+        given = allocate(plan.given, per_run, sizes.now(), device_);
+      }
       kind.given = plan.given;
       std::shared_ptr<Recording> made = record(what, sizes, in, given, std::move(plan), kind.copied, *kind.stream);
       made->finish(what.program);
+      for (size_t i = 0; i < kWorkMemories; ++i) kind.given_bytes[i] = made->given_bytes(static_cast<WorkMemory>(i));
       kind.recordings.insert(kind.recordings.begin(), made);
       ++recorded_;
       next_waits_ = 0;

@@ -7,11 +7,13 @@
 // run beside the graphs.
 //
 // Recordings on one stream share memory. One that holds smaller memory than a later one is made again at its next call.
+// The halves of a training step keep no large memory: each run allocates it.
 //
 // Where memory is short, recordings of other programs are dropped. If that is not enough, the call runs step by step,
 // and recording is tried again some calls later.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <list>
 #include <map>
@@ -76,6 +78,7 @@ class Recordings {
     std::set<int> changing;                              // buffers whose address changes in every call
     int replaced = 0;                                    // recordings that were made again for smaller memory
     std::vector<int> given;                              // GraphPlan::given of the newest recording
+    std::array<int64_t, kWorkMemories> given_bytes{};    // what each of its runs allocates to work in
     int moved = 0;                                       // how often only outputs had new addresses
   };
   Kind& kind_of(ReplayStream& stream, const std::vector<int64_t>& symbols);

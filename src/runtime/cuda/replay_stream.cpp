@@ -129,8 +129,8 @@ void ReplayStream::trim_all() {
   }
 }
 
-std::shared_ptr<RecordedMemory> ReplayStream::memory(Of of, int64_t bytes) {
-  std::shared_ptr<RecordedMemory>& shared = memory_[of];
+std::shared_ptr<RecordedMemory> ReplayStream::memory(WorkMemory which, int64_t bytes) {
+  std::shared_ptr<RecordedMemory>& shared = memory_[static_cast<size_t>(which)];
   if (!shared || shared->bytes() < bytes) {
     shared.reset();
     shared = std::make_shared<RecordedMemory>(bytes, device_);

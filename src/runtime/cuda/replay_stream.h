@@ -12,6 +12,7 @@
 
 #include "base/totals.h"
 #include "machine/cuda/graph.h"
+#include "runtime/cuda/given_memory.h"
 
 namespace vesta::runtime {
 
@@ -49,12 +50,10 @@ class ReplayStream {
 
   // For the holder only:
 
-  // What the graphs on the stream share: an arena for all steps and one for the first steps, memory for what extern
-  // calls allocate, and memory for inputs that each run copies.
-  enum Of : uint8_t { Arena, EarlyArena, Calls, Copies };
-  using Memory = std::array<std::shared_ptr<RecordedMemory>, 4>;  // by Of
+  // What the graphs on the stream share, by WorkMemory.
+  using Memory = std::array<std::shared_ptr<RecordedMemory>, kWorkMemories>;
   // Memory of at least this size. An owner keeps the memory that it got.
-  std::shared_ptr<RecordedMemory> memory(Of of, int64_t bytes);
+  std::shared_ptr<RecordedMemory> memory(WorkMemory which, int64_t bytes);
   // The bytes of these that would be freed with them, because larger memory has taken their place.
   int64_t replaced_bytes(const Memory& memory) const;
   // Makes what libraries keep for this stream and the calling thread, in our memory, unless it exists. For the first
