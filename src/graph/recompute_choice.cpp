@@ -251,6 +251,89 @@ class Solver {
 
 }  // namespace
 
+namespace {
+
+constexpr size_t kFewNodes = 4;
+
+// A result that is saved, and the items that compute it from other results that are saved.
+struct Exchange {
+  int storage = -1;
+  std::vector<int> items;
+  int64_t bytes = 0, time = 0;  // that are not saved then, and that it takes
+};
+
+class Room {
+ public:
+  Room(const RecomputeProblem& p, RecomputeChoice& choice)
+      : p_(p), choice_(choice), now_(outcome_of(p, choice.recomputes)), is_read_(p.storages.size()) {}
+
+  void leave(int64_t most_bytes, int64_t loads_per_byte) {
+    std::vector<Exchange> found;
+    for (size_t s = 0; s < p_.storages.size() && now_.bytes > most_bytes; ++s) add(static_cast<int>(s), found);
+    std::ranges::stable_sort(found, [](const Exchange& a, const Exchange& b) {
+      return static_cast<double>(a.time) * static_cast<double>(b.bytes) <
+             static_cast<double>(b.time) * static_cast<double>(a.bytes);
+    });
+    for (const Exchange& e : found) {
+      if (now_.bytes <= most_bytes || e.time > loads_per_byte * kUnits * e.bytes) return;
+      if (!is_read_[static_cast<size_t>(e.storage)]) make(e);
+    }
+  }
+
+ private:
+  // Whether these items can compute the storage: adds them.
+  bool can_compute(int s, std::vector<int>& items) const {
+    const int i = p_.storages[static_cast<size_t>(s)].item;
+    if (i < 0) return false;
+    const Item& item = p_.items[static_cast<size_t>(i)];
+    if (std::ranges::find(items, i) != items.end()) return true;
+    if (item.library || item.pinned || item.in_region || items.size() == kFewNodes) return false;
+    items.push_back(i);
+    return std::ranges::all_of(item.reads, [&](int r) {
+      const bool is_input = p_.storages[static_cast<size_t>(r)].item < 0;  // the bytes of a copy count, if it needs one
+      return is_input || now_.saved[static_cast<size_t>(r)] || can_compute(r, items);
+    });
+  }
+
+  Recomputes with(const std::vector<int>& items) const {
+    Recomputes out = choice_.recomputes;
+    for (const int i : items) out[static_cast<size_t>(i)] = true;
+    return out;
+  }
+
+  void add(int s, std::vector<Exchange>& to) const {
+    Exchange e{.storage = s};
+    if (!now_.saved[static_cast<size_t>(s)] || p_.storages[static_cast<size_t>(s)].bytes == 0) return;
+    if (!can_compute(s, e.items)) return;
+    const Outcome then = outcome_of(p_, with(e.items));
+    e.bytes = now_.bytes - then.bytes;
+    e.time = then.time - now_.time;
+    if (e.bytes > 0) to.push_back(std::move(e));
+  }
+
+  void make(const Exchange& e) {
+    Recomputes made = with(e.items);
+    Outcome then = outcome_of(p_, made);
+    if (then.bytes >= now_.bytes) return;
+    choice_.recomputes = std::move(made);
+    now_ = std::move(then);
+    for (const int i : e.items)
+      for (const int s : p_.items[static_cast<size_t>(i)].reads) is_read_[static_cast<size_t>(s)] = true;
+  }
+
+  const RecomputeProblem& p_;
+  RecomputeChoice& choice_;
+  Outcome now_;
+  std::vector<char> is_read_;  // by storage: what is computed again needs it
+};
+
+}  // namespace
+
+void leave_room(RecomputeProblem& problem, RecomputeChoice& choice, int64_t most_bytes, int64_t loads_per_byte) {
+  offer_copies(problem);
+  Room(problem, choice).leave(most_bytes, loads_per_byte);
+}
+
 RecomputeChoice choose_recomputes(const RecomputeProblem& problem, int64_t most_bytes) {
   return Solver(problem, most_bytes).run();
 }

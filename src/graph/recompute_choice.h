@@ -18,4 +18,9 @@ struct RecomputeChoice {
 // which does, and if there is none, the fewest bytes.
 RecomputeChoice choose_recomputes(const RecomputeProblem& problem, int64_t most_bytes);
 
+// Saves less, as far as `most_bytes`: single results are computed again from what is saved anyway, by at most four
+// nodes that fuse, those first that take the least time for a byte. A byte takes at most the time of so many loads of a
+// byte. Offers copies.
+void leave_room(RecomputeProblem& problem, RecomputeChoice& choice, int64_t most_bytes, int64_t loads_per_byte);
+
 }  // namespace vesta::graph

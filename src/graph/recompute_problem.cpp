@@ -12,6 +12,12 @@ constexpr int64_t kNever = int64_t{1} << 46;  // bytes: more than there are
 constexpr int64_t kWriteOfCopy = 4;           // the write of a copy takes 1 / kWriteOfCopy of the time of a load
 constexpr double kMostCost = 1e16;            // half a minute on a GPU: sums of costs stay far from overflow
 
+void read_copy_of(RecomputeProblem::Storage& s) {
+  s.copied = true;
+  s.bytes = memory_bytes(s.value->type);
+  s.load = s.bytes / kWriteOfCopy;
+}
+
 bool draws(const Node& n) {
   if (!n.op->has(kRandom)) return false;
   // Attention draws only for its dropout.
@@ -242,9 +248,7 @@ class Maker {
         RecomputeProblem::Storage& alive = out_.storages[s];
         if (alive.bytes != 0 || limited_) continue;
         if (alive.item >= 0 && is_non_overlapping_and_dense(alive.value->type)) {
-          alive.copied = true;
-          alive.bytes = memory_bytes(alive.value->type);
-          alive.load = alive.bytes / kWriteOfCopy;
+          read_copy_of(alive);
         } else {
           alive.load = kNever;
         }
@@ -288,6 +292,11 @@ class Maker {
 RecomputeProblem make_problem(const Graph& joint, size_t first_tangent, size_t first_gradient, const Target& target,
                               const RegionOf& region_of, bool limited) {
   return Maker(joint, first_tangent, first_gradient, target, region_of, limited).run();
+}
+
+void offer_copies(RecomputeProblem& p) {
+  for (RecomputeProblem::Storage& s : p.storages)
+    if (s.item < 0 && s.load >= kNever && is_non_overlapping_and_dense(s.value->type)) read_copy_of(s);
 }
 
 Outcome outcome_of(const RecomputeProblem& p, const Recomputes& recomputes) {

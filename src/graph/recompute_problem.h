@@ -19,7 +19,7 @@ struct RecomputeProblem {
     int64_t load = 0;        // that the backward loads if it reads the storage, and not in eager
     bool required = false;   // a backward node reads it, or it is a gradient
     bool may_save = true;
-    bool copied = false;  // an output of the program that eager does not save: the program may write to it
+    bool copied = false;  // an input or output of the program that eager does not save: the program may write to it
   };
   // A forward node that is no view.
   struct Item {
@@ -52,6 +52,8 @@ struct Outcome {
 // save, to which a program may write meanwhile: autograd raises an error then.
 RecomputeProblem make_problem(const Graph& joint, size_t first_tangent, size_t first_gradient, const Target& target,
                               const RegionOf& region_of, bool limited);
+// Lets the backward read copies of the inputs that it may not read otherwise.
+void offer_copies(RecomputeProblem& problem);
 Outcome outcome_of(const RecomputeProblem& problem, const Recomputes& recomputes);
 // What eager does: it computes again what lies in checkpoint regions, and saves all else that a derivative reads.
 Recomputes eager_recomputes(const RecomputeProblem& problem);

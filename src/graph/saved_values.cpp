@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/target.h"
 #include "graph/recompute_choice.h"
 #include "vesta/error.h"
 
@@ -100,21 +101,33 @@ std::string_view text_of(KeptFor why) {
     case KeptFor::Library: return "refused: a library call";
     case KeptFor::Chain: return "refused: the chain that is computed again would be too long";
     case KeptFor::Region: return "refused: the result of a checkpoint";
-    case KeptFor::Input: return "a copy: the program writes this input";
+    case KeptFor::Input: return "a copy: the program may write to this input";
     case KeptFor::Output: return "a copy: the program returns it and may write to it";
   }
   return "";
 }
 
+namespace {
+
+// On a GPU, less than eager saves is saved where that takes little time: a segment of the backward half holds its
+// gradients and what it works in besides, which is more than an operator of eager holds.
+constexpr int64_t kRoom = 10;         // the part of eager's bytes that is left free
+constexpr int64_t kLoadsPerByte = 6;  // the time that a byte may take, in loads of a byte
+
+}  // namespace
+
 SavedValues choose_saved(const Graph& joint, size_t first_tangent, size_t first_gradient, const Limit& limit,
                          const Target& target, const RegionOf& region_of) {
-  const RecomputeProblem problem =
+  RecomputeProblem problem =
       make_problem(joint, first_tangent, first_gradient, target, region_of, limit.fraction || limit.bytes);
   const Recomputes as_eager = eager_recomputes(problem);
   const Outcome eager = outcome_of(problem, as_eager);
   const std::optional<int64_t> asked = bytes_of(limit, eager.bytes);
   const int64_t most = std::min(eager.bytes, asked.value_or(INT64_MAX));
-  return Result(problem, choose_recomputes(problem, most)).run(eager, asked);
+  RecomputeChoice choice = choose_recomputes(problem, most);
+  if (!asked && target.device == DeviceType::CUDA)
+    leave_room(problem, choice, eager.bytes - eager.bytes / kRoom, kLoadsPerByte);
+  return Result(problem, std::move(choice)).run(eager, asked);
 }
 
 std::string print(const SavedValues& c) {

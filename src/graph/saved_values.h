@@ -23,7 +23,8 @@
 //   - Random nodes, and operators without a row, are never computed again.
 //
 // Guarantees, without checkpoint regions: no more bytes than eager saves, and, with the default limit, no more
-// estimated time than a backward that saves all that eager saves.
+// estimated time than a backward that saves all that eager saves. For a GPU, a tenth less than that is saved where
+// this takes at most the time of six loads of what is not saved.
 #pragma once
 
 #include <functional>
@@ -57,7 +58,7 @@ enum class KeptFor : uint8_t {
   Library,  // a library call
   Chain,    // too many nodes one after another would be computed again
   Region,   // the result of a checkpoint region
-  Input,    // the program writes this input
+  Input,    // the program may write to this input
   Output,   // the program returns it, and may write to it
 };
 

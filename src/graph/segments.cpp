@@ -166,8 +166,8 @@ std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
   return out;
 }
 
-std::vector<int> segments_for_memory(const Graph& half, size_t saved) {
-  constexpr int64_t kFew = int64_t{32} << 20, kSegments = 6;
+std::vector<int> segments_for_memory(const Graph& half, size_t saved, int64_t count) {
+  constexpr int64_t kFew = int64_t{32} << 20;
   const std::unordered_map<const Node*, int> places = places_of(half);
   std::vector<std::pair<int, int64_t>> freed;  // after a place, bytes
   int64_t all = 0;
@@ -186,7 +186,7 @@ std::vector<int> segments_for_memory(const Graph& half, size_t saved) {
   int64_t held = 0;
   auto next = freed.begin();
   for (const auto& [place, i] : order_of_outputs(half, places)) {
-    if (held >= all / kSegments) ++segment, held = 0;
+    if (held >= all / count) ++segment, held = 0;
     out[i] = segment;
     held += memory_bytes(half.outputs[i].value->type);
     for (; next != freed.end() && next->first <= place; ++next) held += next->second;

@@ -23,9 +23,9 @@ struct Segment {
 std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes);
 
 // The same for less memory: while a segment runs, all that it reads and gives is held. `saved`: the half's first
-// inputs, which nothing reads after it. Each segment gives and frees about as many bytes. All in one where there are
-// few.
-std::vector<int> segments_for_memory(const Graph& half, size_t saved);
+// inputs, which nothing reads after it. At most `count` segments give and free about as many bytes each. All in one
+// where there are few bytes.
+std::vector<int> segments_for_memory(const Graph& half, size_t saved, int64_t count);
 
 // Divides the half, or what for_tangents() (tangents.h) has made of it.
 std::vector<Segment> divide(const Graph& half, std::span<const int> segment_of_output);

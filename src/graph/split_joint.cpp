@@ -126,14 +126,15 @@ class Splitter {
 
   int saved(const Value* v) {
     Saved s;
-    if (const auto it = input_of_.find(v); it != input_of_.end() && !written_.contains(v)) {
+    if (const auto it = input_of_.find(v); it != input_of_.end() && !written_.contains(v) && !copied_.contains(v)) {
       s = {Saved::From::Input, it->second};
     } else if (const auto made = output_of_.find(v); made != output_of_.end() && !copied_.contains(v)) {
       s = {Saved::From::Output, made->second};
     } else {
       s = {Saved::From::Output, static_cast<int>(joint_.first_gradient + extra_.size())};
       output_of_[v] = s.index;
-      extra_.push_back(copied_.erase(v) != 0 ? copy_of(v) : v);
+      // An input that is an output is a copy, too.
+      extra_.push_back(copied_.erase(v) != 0 && v->producer ? copy_of(v) : v);
     }
     const auto [it, added] = saved_.try_emplace(v, static_cast<int>(out_.saved.size()));
     if (added) out_.saved.push_back(s);

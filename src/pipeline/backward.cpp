@@ -270,6 +270,8 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   Traced same = facts;
   same.facts = {};
   same.may_choose = false;
+  // The memory of GPUs is scarcer, and the launch of a segment's CUDA graph takes little.
+  const int64_t segments = target.device == DeviceType::CUDA ? 12 : 6;
   for (graph::BackwardHalf& half : halves.backward) {
     std::vector<bool> contiguous = contiguous_tangents(half);
     if (half.gradients.empty()) {  // its results require a gradient all the same, as that of norm(x, 0)
@@ -277,11 +279,12 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
           {.results = std::move(half.results), .takes = std::move(half.takes), .contiguous = std::move(contiguous)});
       continue;
     }
-    std::vector<int> segments = buckets.other > 0 ? graph::segments_of(*half.graph, buckets.first, buckets.other)
-                                                  : graph::segments_for_memory(*half.graph, half.saved.size());
-    if (std::ranges::any_of(segments, [](int s) { return s > 0; }))
+    std::vector<int> segment_of = buckets.other > 0
+                                      ? graph::segments_of(*half.graph, buckets.first, buckets.other)
+                                      : graph::segments_for_memory(*half.graph, half.saved.size(), segments);
+    if (std::ranges::any_of(segment_of, [](int s) { return s > 0; }))
       for (graph::Output& o : half.graph->outputs) graph::own_gradient(*half.graph, o);  // segments hand on values
-    const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segments));
+    const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segment_of));
     const std::vector<TangentState> likely = likely_states(half);
     runtime::BackwardPart part{.saved = std::move(half.saved),
                                .results = std::move(half.results),

@@ -30,6 +30,16 @@ output %10
 )";
 constexpr int64_t kMatrix = 1024 * 1024 * 4;
 
+Target gpu() {
+  Target t = machine();
+  t.device = DeviceType::CUDA;
+  t.threads = 132;
+  t.memory_bytes_per_ns = 2000;
+  t.cache_bytes_per_ns = 5000;
+  t.l2_bytes = 1 << 20;
+  return t;
+}
+
 TEST(SavedValues, CheapNodesAreComputedAgainInsteadOfSaved) {
   const Joint j = joint(kChain, 1, 1);
   const SavedValues c = choose(j);
@@ -51,9 +61,8 @@ backward: loads 0.350 ms, recomputes 0.210 ms; eager loads 0.699 ms
 )");
 }
 
-TEST(SavedValues, ALibraryCallOfTheBackwardReadsItsOperandFromMemory) {
-  // As above, but a product reads exp's result: to compute it again costs its way to memory and back.
-  const Joint j = joint(R"(
+// A product of the backward reads neg's result: to compute it again costs its way to memory and back.
+constexpr const char* kReadByProduct = R"(
 input %0 : f32[1024, 1024] = argument "x"
 input %1 : f32[1024, 1024] = parameter "w"
 input %2 : f32[1024, 1024] = argument "tangent"
@@ -66,8 +75,10 @@ input %2 : f32[1024, 1024] = argument "tangent"
 %9 : f32[1024, 1024] = aten::mul.Tensor(%7, %8)
 output %5
 output %9
-)",
-                        1, 1);
+)";
+
+TEST(SavedValues, ALibraryCallOfTheBackwardReadsItsOperandFromMemory) {
+  const Joint j = joint(kReadByProduct, 1, 1);
   const SavedValues c = choose(j);
   EXPECT_EQ(ids(c.saved), (Ids{3, 4}));
   EXPECT_EQ(results(c.moved), Ids{8});  // a part of a formula that only the gradient reads
@@ -76,6 +87,61 @@ output %9
   const SavedValues half = choose(j, {.fraction = 0.5});
   EXPECT_EQ(ids(half.saved), (Ids{3}));
   EXPECT_EQ(results(half.recomputed), Ids{4});
+}
+
+TEST(SavedValues, OnAGpuRoomIsLeftForWhatTheBackwardWorksIn) {
+  const auto chosen = [](const Joint& j) {
+    return choose_saved(*j.graph, j.first_tangent, j.first_gradient, {}, gpu());
+  };
+  const Joint j = joint(kReadByProduct, 1, 1);
+  const SavedValues c = chosen(j);
+  EXPECT_EQ(ids(c.saved), (Ids{3}));
+  EXPECT_EQ(results(c.recomputed), Ids{4});
+  EXPECT_FALSE(c.limit);
+  // Only by another product: it is saved.
+  const Joint of_products = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024, 1024] = argument "tangent"
+%3 : f32[1024, 1024] = aten::mm(%0, %1)
+%4 : f32[1024, 1024] = aten::mm(%3, %1)
+%5 : f32[1024, 1024]{1, 1024} = aten::t(%3)
+%6 : f32[1024, 1024] = aten::mm(%5, %2)
+output %4
+output %6
+)",
+                                  1, 1);
+  const SavedValues products = chosen(of_products);
+  EXPECT_EQ(ids(products.saved), (Ids{3}));
+  EXPECT_TRUE(products.recomputed.empty());
+}
+
+// Eager's backward does not read the bias, and the program may write to it before the backward pass.
+TEST(SavedValues, OnAGpuSmallInputsAreCopiedToComputeAgain) {
+  const Joint j = joint(R"(
+input %0 : f32[1024, 1024] = argument "x"
+input %1 : f32[1024, 1024] = parameter "w"
+input %2 : f32[1024] = parameter "bias"
+input %3 : f32[1024, 1024] = argument "tangent"
+%4 : f32[1024, 1024] = aten::mm(%0, %1)
+%5 : f32[1024, 1024] = aten::add.Tensor(%4, %2)
+%6 : f32[1024, 1024] = aten::neg(%5)
+%7 : f32[1024, 1024] = aten::mm(%6, %1)
+%8 : f32[1024, 1024]{1, 1024} = aten::t(%6)
+%9 : f32[1024, 1024] = aten::mm(%8, %3)
+%10 : f32[1024, 1024] = aten::mul.Tensor(%9, %4)
+output %7
+output %10
+)",
+                        1, 1);
+  EXPECT_EQ(ids(choose(j).saved), (Ids{4, 6}));
+  const SavedValues c = choose_saved(*j.graph, j.first_tangent, j.first_gradient, {}, gpu());
+  EXPECT_EQ(ids(c.saved), (Ids{2, 4}));
+  EXPECT_EQ(ids(c.copied), Ids{2});
+  EXPECT_EQ(results(c.recomputed), (Ids{5, 6}));
+  EXPECT_EQ(c.bytes, kMatrix + 4096);
+  ASSERT_FALSE(c.kept.empty());
+  EXPECT_EQ(c.kept[0].why, KeptFor::Input);
 }
 
 TEST(SavedValues, RandomNodesAreNeverComputedAgain) {
@@ -337,15 +403,10 @@ output %12
     return results(choose_saved(*j.graph, j.first_tangent, j.first_gradient, {}, t).recomputed);
   };
   EXPECT_EQ(again(machine()), (Ids{5, 6}));
-  Target narrow = machine(), gpu = machine();
+  Target narrow = machine();
   narrow.vector_bytes = 16;
   EXPECT_EQ(again(narrow), Ids{6});
-  gpu.device = DeviceType::CUDA;
-  gpu.threads = 132;
-  gpu.memory_bytes_per_ns = 2000;
-  gpu.cache_bytes_per_ns = 5000;
-  gpu.l2_bytes = 1 << 20;
-  EXPECT_EQ(again(gpu), (Ids{4, 5, 6}));
+  EXPECT_EQ(again(gpu()), (Ids{4, 5, 6}));
 }
 
 TEST(SavedValues, GradientsWithoutATangentAreSavedOrComputed) {

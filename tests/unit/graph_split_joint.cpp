@@ -67,6 +67,29 @@ output %8
                                                 "aten::abs", "aten::mul.Tensor"}));
 }
 
+TEST(SplitJoint, ACopyOfAnInputIsAnOutputOfTheForwardHalf) {
+  constexpr const char* kText = R"(
+input %0 : f32[64] = argument "x"
+input %1 : f32[64] = argument "tangent"
+%2 : f32[64] = aten::sin(%0)
+%3 : f32[64] = aten::mul.Tensor(%1, %2)
+output %2
+output %3
+)";
+  for (const bool copied : {false, true}) {
+    const Halves h =
+        halves(testing_joint::joint(kText, 1, 1), {0}, copied ? std::vector<uint32_t>{0} : std::vector<uint32_t>());
+    ASSERT_EQ(h.saved.size(), 1u);
+    EXPECT_EQ(h.saved[0].from, copied ? Saved::From::Output : Saved::From::Input);
+    ASSERT_EQ(h.forward->outputs.size(), copied ? 2u : 1u);
+    verify(*h.forward);
+    if (!copied) continue;
+    EXPECT_EQ(h.saved[0].index, 1);
+    EXPECT_EQ(h.forward->outputs[1].kind, OutputKind::Fresh);
+    EXPECT_EQ(h.forward->outputs[1].value, h.forward->inputs[0].value);
+  }
+}
+
 TEST(SplitJoint, AGradientThatNoTangentReachesComesLast) {
   const Halves h = halves(testing_joint::joint(R"(
 input %0 : f32[64] = argument "x"

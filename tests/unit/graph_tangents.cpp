@@ -67,13 +67,13 @@ std::unique_ptr<Graph> layers(int count, int64_t floats) {
 
 TEST(Segments, ForMemoryGiveAndFreeAboutTheSame) {
   const auto half = layers(12, int64_t{1} << 20);  // 4 MiB each
-  const std::vector<int> found = segments_for_memory(*half, 12);
+  const std::vector<int> found = segments_for_memory(*half, 12, 6);
   EXPECT_EQ(found, (std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}));
   for (const Segment& s : divide(*half, found)) verify(*s.graph);
 }
 
 TEST(Segments, ForMemoryAreOneWhereThereIsLittle) {
-  EXPECT_EQ(segments_for_memory(*layers(12, 1 << 10), 12), std::vector<int>(12, 0));
+  EXPECT_EQ(segments_for_memory(*layers(12, 1 << 10), 12, 6), std::vector<int>(12, 0));
 }
 
 }  // namespace
