@@ -56,8 +56,8 @@ double microseconds_of_recurrent(const OperatorCall& c, const MachineCosts& m) {
   double weights = 0;
   for (size_t i = 1; i < c.inputs.size(); ++i)
     if (c.inputs[i].sizes.size() == 2) weights += static_cast<double>(c.inputs[i].count());
-  const auto rows = static_cast<double>(c.inputs[0].count() / std::max<int64_t>(1, c.inputs[0].sizes.back()));
-  return m.recurrent_us + 2 * rows * weights / m.recurrent_flops_us;
+  const int64_t rows = c.inputs[0].count() / std::max<int64_t>(1, c.inputs[0].sizes.back());
+  return m.recurrent_us + 2 * static_cast<double>(rows) * weights / m.recurrent_flops_us;
 }
 
 // What a call takes besides the time of a small call and the time to move its bytes.
