@@ -19,6 +19,7 @@ constexpr PassRow kPasses[] = {
     {"views", canonicalise_views, {}, true},
     {"subexpressions", merge_subexpressions, {}, true},
     {"linear", recognise_linear},
+    {"summed-products", merge_summed_products},
     {"conv-batch-norm", fold_batch_norm},
     {"channels-last", use_channels_last},
     {"convolution-products", write_convolution_products, DeviceType::CPU},

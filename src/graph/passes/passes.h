@@ -15,6 +15,7 @@ bool apply_identities(Graph& graph, const PassContext& context);
 bool canonicalise_views(Graph& graph, const PassContext& context);
 bool merge_subexpressions(Graph& graph, const PassContext& context);
 bool recognise_linear(Graph& graph, const PassContext& context);
+bool merge_summed_products(Graph& graph, const PassContext& context);
 bool use_library_linear(Graph& graph, const PassContext& context);
 bool pack_columns(Graph& graph, const PassContext& context);
 bool fold_batch_norm(Graph& graph, const PassContext& context);
