@@ -20,7 +20,7 @@ RecomputeChoice choose_recomputes(const RecomputeProblem& problem, int64_t most_
 
 // Saves less, as far as `most_bytes`: single results are computed again from what is saved anyway, by at most four
 // nodes that fuse, those first that take the least time for a byte. A byte takes at most the time of so many loads of a
-// byte. Offers copies.
+// byte. Inputs that the backward may not read otherwise may be copied for that (offer_copies).
 void leave_room(RecomputeProblem& problem, RecomputeChoice& choice, int64_t most_bytes, int64_t loads_per_byte);
 
 }  // namespace vesta::graph

@@ -30,7 +30,7 @@ bool is_outer(const Node& product) {
 
 class Sum {
  public:
-  Sum(Rewriter& rewriter, Node* root) : rewriter_(rewriter), root_(root) { add(root->results[0]); }
+  Sum(Rewriter& rewriter, Node* root) : rewriter_(rewriter), root_(root) { add_terms(); }
 
   bool may_merge() const { return products_.size() >= 2; }
 
@@ -43,15 +43,20 @@ class Sum {
   }
 
  private:
-  void add(Value* v) {
-    const bool is_root = v == root_->results[0];
-    if (is_plain_sum(v) && (is_root || has_one_use(rewriter_.graph(), v))) {
-      add(v->producer->input(0));
-      add(v->producer->input(1));
-    } else if (is_product(v)) {
-      products_.push_back(v->producer);
-    } else {
-      others_.push_back(v);
+  // In the order of the program.
+  void add_terms() {
+    std::vector<Value*> open = {root_->results[0]};
+    while (!open.empty()) {
+      Value* const v = open.back();
+      open.pop_back();
+      if (is_plain_sum(v) && (v == root_->results[0] || has_one_use(rewriter_.graph(), v))) {
+        open.push_back(v->producer->input(1));
+        open.push_back(v->producer->input(0));
+      } else if (is_product(v)) {
+        products_.push_back(v->producer);
+      } else {
+        others_.push_back(v);
+      }
     }
   }
 
