@@ -206,6 +206,13 @@ std::optional<graph::PassContext> padding_of(const graph::Graph& g, const graph:
   return graph::has_unaligned_products(g, context) ? std::optional(std::move(context)) : std::nullopt;
 }
 
+int64_t backward_operators(const graph::Joint& joint) {
+  int64_t n = 0;
+  for (const graph::Node* node = joint.first_backward; node; node = node->next)
+    n += node->op->family() != graph::Family::View;
+  return n;
+}
+
 // The first crossing of the gradient of the same value.
 int first_with_value_of(const graph::Joint& joint, size_t crossing) {
   const auto first = std::ranges::find(joint.crossings, joint.crossings[crossing].value, &graph::Crossing::value);
@@ -227,6 +234,7 @@ std::vector<bool> contiguous_tangents(const graph::BackwardHalf& half) {
 
 Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
                         const Traced& facts, Buckets buckets) {
+  const int64_t operators = backward_operators(joint);
   // What the halves compute does not depend on what is detached. A second derivative does.
   std::string with_history;
   const bool has_history_nodes = graph::has_history_nodes(*graph);
@@ -253,6 +261,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   d.released = joint.released;
   d.saved = halves.saved;
   d.activations = report_of(saved);
+  d.backward_operators = operators;
   d.sizes = halves.sizes;
   d.places = joint.places;
   for (size_t i = 0; i < joint.crossings.size(); ++i) {

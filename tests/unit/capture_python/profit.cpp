@@ -84,6 +84,31 @@ TEST(Profit, WithGradientsTheBackwardHalfMayPay) {
   EXPECT_EQ(compare(s).faster, true);
 }
 
+// A backward pass of ours takes longer than one operator of eager's, and less than many of them.
+TEST(Profit, SmallBackwardPassesCost) {
+  Gain gain;
+  EXPECT_EQ(expected_backward_us(gain), 0);
+  gain.trains = true;
+  gain.backward_passes = 1;
+  gain.backward_operators = 1;
+  const double one = expected_backward_us(gain);
+  EXPECT_GT(one, 3);
+  EXPECT_LT(one, 10);
+  gain.backward_passes = 2;
+  EXPECT_GT(expected_backward_us(gain), one);
+  gain.backward_operators = 10;
+  EXPECT_EQ(expected_backward_us(gain), 0);
+
+  for (const double us : {4.0, 400.0}) {
+    Samples s = samples(15, us, us);
+    s.trains = true;
+    s.backward_us = one;
+    EXPECT_EQ(compare(s).faster, us > 100);
+  }
+  EXPECT_EQ(text_of({3, 4, 6, false}),
+            "3 us compiled, besides a backward pass that takes about 6 us longer, and 4 us uncompiled");
+}
+
 TEST(Profit, SlowCallsRunTheOriginalUntilTheNextMeasurement) {
   Calls calls;
   EXPECT_EQ(calls.originals(8, several_segments(), 200, 100), 0);

@@ -19,6 +19,7 @@
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "capture/python/wrapper/stance.h"
+#include "runtime/differentiable.h"
 
 namespace vesta::capture {
 namespace {
@@ -84,6 +85,10 @@ void count_gain(const Variant& v, Gain& gain) {
   ++gain.segments;
   gain.frames += v.frames;
   gain.trains |= v.graph.trains;
+  if (v.graph.training) {
+    ++gain.backward_passes;
+    gain.backward_operators += v.graph.training->backward_operators;
+  }
   gain.on_gpu |= v.graph.on_gpu;
   if (!v.graph.executable) return;
   gain.kernels += static_cast<int64_t>(v.graph.report.kernels.size());
@@ -155,7 +160,11 @@ bool SegmentedCall::left(PyObject* result) {
   left_ = result;
   if (!rest_) return false;
   if (result && !gain_->measured)
-    rest_->ran_compiled({.compiled = gain_->compiled, .trains = gain_->trains, .on_gpu = gain_->on_gpu});
+    rest_->ran_compiled({.compiled = gain_->compiled,
+                         .trains = gain_->trains,
+                         .backward_passes = gain_->backward_passes,
+                         .backward_operators = gain_->backward_operators,
+                         .on_gpu = gain_->on_gpu});
   gain_->measured |= rest_->is_measured();
   return false;
 }

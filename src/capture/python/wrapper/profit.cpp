@@ -18,6 +18,8 @@ constexpr int kMostDropped = 16;  // calls dropped for parts, before timed calls
 constexpr int64_t kFirstKeep = 1'000, kLongestKeep = 64'000;
 // Compiled calls are slow beyond this multiple of the original's time.
 constexpr double kSlower = 1, kSlowerWithGradients = 1.25;
+// Microseconds of a backward pass of ours, and of an operator in eager's, besides what they compute: on a server CPU.
+constexpr double kBackwardPass = 9, kBackwardOperator = 3;
 // With few samples, only a ratio this far from the limit decides.
 constexpr double kMargin = 0.1;
 
@@ -40,7 +42,7 @@ std::string duration(double us) {
 Comparison compare(const Samples& s) {
   const size_t n = std::min(s.compiled.size(), s.original.size());
   if (n == 0) return {};
-  Comparison out{s.recompiles ? mean(s.compiled) : median(s.compiled), median(s.original), std::nullopt};
+  Comparison out{s.recompiles ? mean(s.compiled) : median(s.compiled), median(s.original), s.backward_us, std::nullopt};
   if (!s.recompiles && out.compiled_us >= kTellingCall && out.original_us >= kClearly * out.compiled_us) {
     out.faster = true;
     return out;
@@ -49,15 +51,24 @@ Comparison compare(const Samples& s) {
   if (n < kLeastSamples && out.compiled_us + out.original_us < 2 * kLongCall) return out;
   const double limit = (s.trains ? kSlowerWithGradients : kSlower) * out.original_us;
   const double margin = n < kMostSamples ? kMargin : 0;
-  if (out.compiled_us <= (1 - margin) * limit)
+  const double compiled_us = out.compiled_us + out.backward_us;
+  if (compiled_us <= (1 - margin) * limit)
     out.faster = true;
-  else if (out.compiled_us > (1 + margin) * limit)
+  else if (compiled_us > (1 + margin) * limit)
     out.faster = false;
   return out;
 }
 
+double expected_backward_us(const Gain& gain) {
+  const double ours = kBackwardPass * gain.backward_passes;
+  return std::max(0.0, ours - kBackwardOperator * static_cast<double>(gain.backward_operators));
+}
+
 std::string text_of(const Comparison& times) {
-  return fmt::format("{} compiled and {} uncompiled", duration(times.compiled_us), duration(times.original_us));
+  const std::string compiled = duration(times.compiled_us), original = duration(times.original_us);
+  if (times.backward_us == 0) return fmt::format("{} compiled and {} uncompiled", compiled, original);
+  return fmt::format("{} compiled, besides a backward pass that takes about {} longer, and {} uncompiled", compiled,
+                     duration(times.backward_us), original);
 }
 
 void Profit::forget() {
@@ -101,6 +112,7 @@ void Profit::learn(Run run, const Gain& gain, double us) {
     return;
   }
   samples_.trains |= gain.trains;
+  samples_.backward_us = std::max(samples_.backward_us, expected_backward_us(gain));
   samples_.compiled.push_back(us);
 }
 

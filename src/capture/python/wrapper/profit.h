@@ -19,16 +19,19 @@ namespace vesta::capture {
 struct Samples {
   std::vector<double> compiled, original;
   bool trains = false;      // gradients are recorded: the backward half, which may gain, is not part of the times
+  double backward_us = 0;   // that the backward half is expected to take longer than eager's, where both take little
   bool recompiles = false;  // a call compiled: its time counts in full
   int dropped = 0;          // calls without a usable time, because a part of them was measured
 };
 
 struct Comparison {
   double compiled_us = 0, original_us = 0;  // of a call
+  double backward_us = 0;                   // Samples::backward_us
   std::optional<bool> faster;               // whether compiled calls are fast enough; nullopt: more samples are needed
 };
 Comparison compare(const Samples& samples);
-std::string text_of(const Comparison& times);  // "67.4 us compiled and 44.1 us uncompiled"
+double expected_backward_us(const Gain& gain);  // Samples::backward_us
+std::string text_of(const Comparison& times);   // "67.4 us compiled and 44.1 us uncompiled"
 
 // Calls that are measured together.
 class Profit {
