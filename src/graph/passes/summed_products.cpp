@@ -1,7 +1,7 @@
 // Writes a sum of products as one product: x1 @ y1 + x2 @ y2 is [x1 x2] @ [y1; y2].
 //
 // The gradient of a weight that a loop uses in each step (a recurrent cell) is a sum of products, each as large as the
-// weight. A kernel that adds them all up would read them from memory at its end, and hold all of them until then.
+// weight. The sums would fuse into one kernel at the end of the loop, and every product would be held until then.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
@@ -10,14 +10,11 @@
 namespace vesta::graph {
 namespace {
 
+// Whether the node adds two tensors of the type of its result.
 bool is_sum(const Node* n) {
-  return is_op(n, "aten::add.Tensor") && value_of(n->args()[0]) && value_of(n->args()[1]) &&
-         is_one(n->named().get("alpha"));
-}
-
-// Whether `v` is a sum of two tensors of its own type.
-bool is_plain_sum(const Value* v) {
-  return is_sum(v->producer) && v->producer->input(0)->type == v->type && v->producer->input(1)->type == v->type;
+  if (!is_op(n, "aten::add.Tensor") || !is_one(n->named().get("alpha"))) return false;
+  const Value *const x = value_of(n->args()[0]), *const y = value_of(n->args()[1]);
+  return x && y && x->type == n->results[0]->type && y->type == n->results[0]->type;
 }
 
 // Whether the columns of both operands, side by side with those of others, take less memory than the product.
@@ -49,7 +46,7 @@ class Sum {
     while (!open.empty()) {
       Value* const v = open.back();
       open.pop_back();
-      if (is_plain_sum(v) && (v == root_->results[0] || has_one_use(rewriter_.graph(), v))) {
+      if (is_sum(v->producer) && (v == root_->results[0] || has_one_use(rewriter_.graph(), v))) {
         open.push_back(v->producer->input(1));
         open.push_back(v->producer->input(0));
       } else if (is_product(v)) {
@@ -66,7 +63,7 @@ class Sum {
            v->type == root_->results[0]->type && has_one_use(rewriter_.graph(), v) && is_outer(*n);
   }
 
-  // The operands with this number, [rows, inner] each, as one of [rows, the sum of inner].
+  // Joins one operand of each product, [rows, inner], into a tensor [rows, sum of inner].
   Value* side_by_side(Builder& b, size_t operand) const {
     ValueList parts;
     for (const Node* n : products_) parts.push_back(b("aten::permute", {n->input(operand), IntList{1, 0}}));
@@ -80,11 +77,7 @@ class Sum {
 };
 
 // Whether another sum adds this one up.
-bool is_part(const Graph& graph, const Value* v) {
-  if (!has_one_use(graph, v)) return false;
-  const Node* const user = v->users[0];
-  return is_sum(user) && is_plain_sum(user->results[0]);
-}
+bool is_part(const Graph& graph, const Value* v) { return has_one_use(graph, v) && is_sum(v->users[0]); }
 
 }  // namespace
 
@@ -92,7 +85,7 @@ bool merge_summed_products(Graph& graph, const PassContext& context) {
   if (context.options.numerics == "eager") return false;  // eager rounds each product
   Rewriter rewriter(graph, context);
   graph.for_each_node([&](Node* n) {
-    if (!is_sum(n) || !is_plain_sum(n->results[0]) || is_part(graph, n->results[0])) return;
+    if (!is_sum(n) || is_part(graph, n->results[0])) return;
     if (!is_float(n->results[0]->type.dtype) || !is_contiguous(n->results[0]->type)) return;
     Sum sum(rewriter, n);
     if (sum.may_merge() && rewriter.may()) sum.merge();

@@ -88,7 +88,6 @@ TEST(Profit, WithGradientsTheBackwardHalfMayPay) {
 TEST(Profit, SmallBackwardPassesCost) {
   Gain gain;
   EXPECT_EQ(expected_backward_us(gain), 0);
-  gain.trains = true;
   gain.backward_passes = 1;
   gain.backward_operators = 1;
   const double one = expected_backward_us(gain);

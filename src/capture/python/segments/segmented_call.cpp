@@ -84,7 +84,6 @@ void count_gain(const Variant& v, Gain& gain) {
   gain.entered = true;
   ++gain.segments;
   gain.frames += v.frames;
-  gain.trains |= v.graph.trains;
   if (v.graph.training) {
     ++gain.backward_passes;
     gain.backward_operators += v.graph.training->backward_operators;
@@ -161,7 +160,6 @@ bool SegmentedCall::left(PyObject* result) {
   if (!rest_) return false;
   if (result && !gain_->measured)
     rest_->ran_compiled({.compiled = gain_->compiled,
-                         .trains = gain_->trains,
                          .backward_passes = gain_->backward_passes,
                          .backward_operators = gain_->backward_operators,
                          .on_gpu = gain_->on_gpu});

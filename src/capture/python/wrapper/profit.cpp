@@ -111,7 +111,7 @@ void Profit::learn(Run run, const Gain& gain, double us) {
     state_ = State::Watches;
     return;
   }
-  samples_.trains |= gain.trains;
+  samples_.trains |= gain.backward_passes > 0;
   samples_.backward_us = std::max(samples_.backward_us, expected_backward_us(gain));
   samples_.compiled.push_back(us);
 }

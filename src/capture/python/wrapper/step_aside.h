@@ -23,8 +23,7 @@ struct Gain {
   double compile_ms = 0;           // spent on that
   bool for_now = false;            // a segment ran eager because of a mode, a stance or a compile in the background
   bool pending = false;            // of these, the compile
-  bool trains = false;             // a graph records gradients
-  int backward_passes = 0;         // of these graphs
+  int backward_passes = 0;         // of graphs that record gradients
   int64_t backward_operators = 0;  // that eager calls in these passes
   bool on_gpu = false;             // a graph runs on a GPU
   bool measured = false;           // a part of it was measured, compiled against uncompiled: its own time tells nothing
