@@ -249,6 +249,7 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   if (padding) graph::align_products(*graph, *padding);
   graph::narrow_masks(*graph);
   graph::replace_unread_random_states(*graph);
+  if (options.kernels) graph::separate_running_statistics(*graph, joint);
   const graph::SavedValues saved = graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient,
                                                        limit_of(options), target, region_of(joint));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));

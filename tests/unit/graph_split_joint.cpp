@@ -241,5 +241,42 @@ TEST(SplitJoint, AttentionWithoutDropoutHasNoRandomState) {
   EXPECT_NE(text_of_attention(0.5).find("(%1, %4)"), std::string::npos);
 }
 
+// Batch norm of running statistics %3 and %4, with the gradient of its input.
+std::string text_of_batch_norm(std::string_view training, const Joint& joint) {
+  const auto graph = parse(fmt::format(R"(
+input %0 : f32[4, 8, 16, 16]@cuda:0 = argument "x"
+input %1 : f32[8]@cuda:0 = parameter "weight"
+input %2 : f32[8]@cuda:0 = parameter "bias"
+input %3 : f32[8]@cuda:0 = parameter "running_mean"
+input %4 : f32[8]@cuda:0 = parameter "running_var"
+input %5 : f32[4, 8, 16, 16]@cuda:0 = argument "tangent"
+%6 : f32[4, 8, 16, 16]@cuda:0, %7 : f32[8]@cuda:0, %8 : f32[8]@cuda:0, %9 : f32[8]@cuda:0, %10 : f32[8]@cuda:0 = aten::_native_batch_norm_legit_functional(%0, %1, %2, %3, %4, {0}, 0.1, 1e-05)
+%11 : f32[4, 8, 16, 16]@cuda:0, %12 : f32[8]@cuda:0, %13 : f32[8]@cuda:0 = aten::native_batch_norm_backward(%5, %0, %1, %9, %10, %7, %8, {0}, 1e-05, [true, true, true])
+output %6
+output %11
+mutate input 3 = %9
+mutate input 4 = %10
+)",
+                                       training));
+  separate_running_statistics(*graph, joint);
+  verify(*graph);
+  return print(*graph);
+}
+
+TEST(SplitJoint, RunningStatisticsAreForTheirUpdateAlone) {
+  const std::string text = text_of_batch_norm("true", {});
+  EXPECT_NE(text.find("= aten::_native_batch_norm_legit.no_stats(%0, %1, %2, true, 0.1, 1e-05)"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("_, _, _, %9"), std::string::npos) << text;
+  EXPECT_NE(text.find("native_batch_norm_backward(%5, %0, %1, none, none, %7, %8, true"), std::string::npos) << text;
+}
+
+TEST(SplitJoint, BatchNormStaysWholeOutsideOfTrainingAndInCheckpoints) {
+  const std::string inference = text_of_batch_norm("false", {});
+  EXPECT_EQ(inference.find("no_stats"), std::string::npos) << inference;
+  EXPECT_NE(inference.find("backward(%5, %0, %1, %9, %10"), std::string::npos) << inference;
+  EXPECT_EQ(text_of_batch_norm("true", {.checkpoints = {{6, 11}}}).find("no_stats"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace vesta::graph
