@@ -74,6 +74,7 @@ void Fusion::run() {
   decide_inlining();
   form_groups();
   if (options_.fuse) merge_siblings();
+  merge_ends();
   choose_in_place();
 }
 
@@ -290,23 +291,35 @@ void Fusion::add_dependency(int g, int on) {
 
 bool Fusion::depends(int later, int earlier) const { return has(groups[later].deps, earlier); }
 
+// The groups that compute what the node reads. Those with reductions come first, because they fix the iteration
+// dimensions. Then the nearest.
+std::vector<int> Fusion::producers_of(int i) const {
+  std::vector<int> producers;
+  for (const Read& r : nodes[i].reads) {
+    if (r.node < 0 || r.opaque || nodes[r.node].kind == SchedulerNodeKind::Extern) continue;
+    int p = nodes[r.node].group;
+    if (std::find(producers.begin(), producers.end(), p) == producers.end()) producers.push_back(p);
+  }
+  std::sort(producers.begin(), producers.end(), [&](int a, int b) {
+    return std::pair(groups[a].reduces, groups[a].last) > std::pair(groups[b].reduces, groups[b].last);
+  });
+  return producers;
+}
+
 void Fusion::form_groups() {
   groups.reserve(nodes.size());
+  int last_call = -1;
+  for (const SchedulerNode& u : nodes)
+    if (u.is_call()) last_call = std::max(last_call, u.position);
   for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
     if (nodes[i].inlined) continue;
     open_group(i);
     if (!groups[nodes[i].group].fusable || !options_.fuse) continue;
-    std::vector<int> producers;
-    for (const Read& r : nodes[i].reads) {
-      if (r.node < 0 || r.opaque || nodes[r.node].kind == SchedulerNodeKind::Extern) continue;
-      int p = nodes[r.node].group;
-      if (std::find(producers.begin(), producers.end(), p) == producers.end()) producers.push_back(p);
+    if (is_end(nodes[i], last_call)) {
+      ends_.push_back(i);
+      continue;
     }
-    // Groups with reductions come first, because they fix the iteration dimensions. Then the nearest.
-    std::sort(producers.begin(), producers.end(), [&](int a, int b) {
-      return std::pair(groups[a].reduces, groups[a].last) > std::pair(groups[b].reduces, groups[b].last);
-    });
-    for (int p : producers) {
+    for (int p : producers_of(i)) {
       if (groups[p].alive && p != nodes[i].group) try_merge(p, nodes[i].group);
     }
   }
@@ -521,14 +534,15 @@ void Fusion::join(int a, int b) {
   }
 }
 
+bool Fusion::is_small(const FusionGroup& g) const {
+  int64_t steps = 1;
+  for (const IterationDim& r : g.dims) steps *= hint(r.extent);
+  return steps < limits_.shared_elements;
+}
+
 // Merges groups over the same dimensions that read the same value, so that it is read once. For small values this pays
 // only in small groups, where one launch less counts.
 void Fusion::merge_siblings() {
-  const auto is_small = [&](const FusionGroup& g) {
-    int64_t steps = 1;
-    for (const IterationDim& r : g.dims) steps *= hint(r.extent);
-    return steps < limits_.shared_elements;
-  };
   std::unordered_map<const Value*, std::vector<int>> readers;
   std::vector<const Value*> order;
   for (const FusionGroup& g : groups) {

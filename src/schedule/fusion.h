@@ -147,6 +147,7 @@ class Fusion {
   void decide_inlining();
   void form_groups();
   void open_group(int u);
+  std::vector<int> producers_of(int u) const;
   bool is_on_target(const graph::Value* v) const;
   bool all_on_target(const graph::Node& node) const;  // its operands
   bool is_product(const graph::Node& node) const;
@@ -165,10 +166,15 @@ class Fusion {
   void remap(int g, const std::vector<IterationDim>& dims, const std::vector<Expr>& images);
   bool edges_match(int a, int b) const;
   bool solve_permutation(int consumer, int producer);
+  bool is_small(const FusionGroup& g) const;
   void merge_siblings();
   void join(int a, int b);
   void add_dependency(int g, int on);
   void choose_in_place();
+  // Whether no node reads the result, and it is the copy of an input, or an ATen call comes after the node and the
+  // result is written to an input.
+  bool is_end(const SchedulerNode& u, int last_call) const;
+  void merge_ends();
   bool may_replace(size_t mutation) const;
   // A kernel that replaces an input runs after the readers of the old contents and after ATen calls. Whether one of
   // these needs group `other`, so that `writer` could not do that any more if the two were one kernel.
@@ -188,6 +194,7 @@ class Fusion {
   const Device device_;  // the device whose memory kernels work on
   const Refused& refused_;
   std::vector<int> scheduler_node_of_;
+  std::vector<int> ends_;  // scheduler nodes that merge_ends() fuses
   std::shared_ptr<loops::LoopVariables> variables_;
   struct Images {
     std::vector<IterationDim> from, to;

@@ -11,6 +11,11 @@ namespace vesta::schedule {
 
 using graph::Value;
 
+namespace {
+// Updates of inputs, or copies of them, that one kernel makes.
+constexpr size_t kMostEnds = 16;
+}  // namespace
+
 int Fusion::mutation_in_place(const Value* v) const {
   for (size_t i = 0; i < in_place.size(); ++i) {
     if (in_place[i] && graph_.mutations[i].value == v) return static_cast<int>(i);
@@ -100,6 +105,40 @@ bool Fusion::delays_replacement(int writer, int other) const {
       if (!groups[x].fusable && waits(static_cast<int>(x))) return true;
   }
   return false;
+}
+
+bool Fusion::is_end(const SchedulerNode& u, int last_call) const {
+  if (u.kind == SchedulerNodeKind::Copy)
+    return !u.into && std::ranges::none_of(u.reads, [](const Read& r) { return r.node >= 0; });
+  if (u.position > last_call || u.kind != SchedulerNodeKind::Map || u.prepacked || !u.value->users.empty())
+    return false;
+  for (size_t i = 0; i < graph_.mutations.size(); ++i)
+    if (graph_.mutations[i].value == u.value) return mutation_copy[i] < 0 && may_replace(i);
+  return false;
+}
+
+// Fuses an update with what it reads if it can replace its input all the same. Otherwise it runs after the last ATen
+// call. Small ones over the same dimensions are one kernel, and so are small copies.
+void Fusion::merge_ends() {
+  std::vector<int> apart;  // groups
+  for (const int i : ends_) {
+    for (const int p : producers_of(i)) {
+      const int g = nodes[i].group;
+      if (p != g && groups[p].alive && !delays_replacement(g, p)) try_merge(std::min(p, g), std::max(p, g));
+    }
+    const int g = nodes[i].group;
+    if (groups[g].nodes.size() > 1 || !is_small(groups[g])) continue;
+    const auto same = std::ranges::find_if(apart, [&](int x) {
+      return nodes[groups[x].nodes[0]].kind == nodes[i].kind && groups[x].dims == groups[g].dims &&
+             groups[x].nodes.size() < kMostEnds && legal(x, g);
+    });
+    if (same == apart.end()) {
+      apart.push_back(g);
+    } else {
+      join(*same, g);
+      *same = g;
+    }
+  }
 }
 
 void Fusion::choose_in_place() {

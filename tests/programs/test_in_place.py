@@ -56,6 +56,23 @@ def centre(x: torch.Tensor) -> torch.Tensor:
     return old
 
 
+def swap_before_a_call(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    old = x.exp()
+    x.copy_(-y)
+    y.copy_(old)
+    return z.sort(0)[0]
+
+
+def statistics(a: torch.Tensor, b: torch.Tensor, steps: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Each call needs the mean before it, and none needs the running ones."""
+    for running in (a, b):
+        mean = x.mean(0)
+        running.lerp_(mean, 0.1)
+        steps.add_(1)
+        x = (x - mean).sort(0)[0]
+    return x
+
+
 def inputs(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     return [torch.rand(s, generator=generator) for s in shapes]
@@ -67,6 +84,8 @@ CASES: dict[str, tuple[Program, list[torch.Tensor]]] = {
     "cache at an index": (attend, [*inputs((1, 4, 32, 8), (1, 4, 2, 8)), torch.tensor([5, 30])]),
     "cache slices": (write_slices, inputs((1, 4, 32, 8), (1, 4, 1, 8))),
     "a call afterwards": (multiply_later, inputs((6, 33), (6, 33))),
+    "exchange before a call": (swap_before_a_call, inputs((33,), (33,), (6, 33))),
+    "statistics": (statistics, [*inputs((33,), (33,)), torch.tensor(0), *inputs((6, 33))]),
     "moved elements": (flip, inputs((6, 33))),
     "a row at a time": (centre, inputs((6, 33))),
     "strided": (lambda x: x.mul_(2).sum(), [inputs((6, 33))[0].t()]),

@@ -289,7 +289,6 @@ mutate input 0 = %2
 output %1
 output %3
 )");
-  std::puts(schedule::print(plan).c_str());
   EXPECT_TRUE(writes_input(plan, 0)) << schedule::print(plan);
 }
 
@@ -312,6 +311,43 @@ mutate input 0 = %3
   const auto plan = check(text.substr(0, text.find("%4")) + "mutate input 0 = %3\noutput %2\n");
   EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
   EXPECT_TRUE(writes_input(plan, 0)) << schedule::print(plan);
+}
+
+// Statistics that a call needs are one kernel. Their updates run after the last call, as one kernel, too.
+TEST(InPlacePlan, SmallUpdatesAfterTheLastCallAreOneKernel) {
+  const auto plan = schedule::make_plan(*graph::parse(R"(input %0 : f32[8] = argument "mean"
+input %1 : f32[8] = argument "other mean"
+input %2 : f32[6, 8] = argument "x"
+input %3 : f32[8, 8] = argument "w"
+%4 : f32[8] = aten::sum.dim_IntList(%2, [0])
+%5 : f32[6, 8] = aten::sub.Tensor(%2, %4)
+%6 : f32[8] = aten::add.Tensor(%0, %4, alpha=0.1)
+%7 : f32[6, 8] = aten::mm(%5, %3)
+%8 : f32[8] = aten::sum.dim_IntList(%7, [0])
+%9 : f32[6, 8] = aten::sub.Tensor(%7, %8)
+%10 : f32[8] = aten::add.Tensor(%1, %8, alpha=0.1)
+%11 : f32[6, 8] = aten::mm(%9, %3)
+mutate input 0 = %6
+mutate input 1 = %10
+output %11
+)"),
+                                        schedule::Options{});
+  EXPECT_TRUE(writes_input(plan, 0) && writes_input(plan, 1)) << schedule::print(plan);
+  EXPECT_EQ(kernels(plan), 3) << schedule::print(plan);
+}
+
+// What a backward pass needs of the inputs to which the program may write.
+TEST(InPlacePlan, SmallCopiesOfInputsAreOneKernel) {
+  const auto plan = check(R"(input %0 : f32[8] = argument "x"
+input %1 : f32[8] = argument "y"
+input %2 : f32[9] = argument "z"
+%3 : f32[8] = aten::add.Tensor(%0, %1)
+output %0
+output %1
+output %2
+mutate input 1 = %3
+)");
+  EXPECT_EQ(kernels(plan), 3) << schedule::print(plan);
 }
 
 TEST(InPlacePlan, WhatIsReadElsewhereIsCopiedBack) {
