@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -153,6 +154,11 @@ def test_a_trace_that_takes_too_long_is_given_up() -> None:
     e = _captured(compiled)
     assert [s.name for s in e.skipped] == ["deadline-passed"] and not e.graphs
     assert any("deadline_ms" in f.reason for f in e.fallbacks)
+    named = re.search(r"\(5 ms; (\d+) ms would be enough\)", e.skipped[0].reason)
+    assert named and int(named[1]) > 5, e.skipped
+    patient = vesta.compile(f, options={"deadline_ms": 2 * int(named[1])})  # this machine's speed may halve
+    torch.testing.assert_close(patient(x), f(x))
+    assert len(_graphs(patient)) == 1
     with pytest.raises(vesta.errors.Unsupported, match="deadline_ms"):
         vesta.compile(f, options={"deadline_ms": 5, "strict": True})(x)
     unbounded = vesta.compile(f, options={"deadline_ms": -1})

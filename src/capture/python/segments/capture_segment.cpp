@@ -1,5 +1,7 @@
 #include "capture/python/segments/capture_segment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -192,14 +194,21 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   }
   const BreakSite& site = attempts.site;
   const bool may_do_later = site.reason.id == Break::DeadlinePassed || site.reason.id == Break::GraphMemory;
-  if (!done && may_do_later && ++segment.late < kMostLateTraces) return {nullptr, {}, site.reason};
+  if (!done && may_do_later && ++segment.late < kMostLateTraces) {
+    const double operators = static_cast<double>(site.operators);
+    return {nullptr, {}, site.reason, operators > 0 ? watch.milliseconds() / operators : 0};
+  }
   if (!done && site.reason.id == Break::TraceFailed && has_parts(segment, attempts.frames, captured)) {
     segment.apart = site.reason.text;
     return capture_segment(t, f, segment, captured, first, end, lost);
   }
   if (!done) {
-    if (attempts.raises.empty()) segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
-    return {nullptr, attempts.raises};
+    if (!attempts.raises.empty()) return {nullptr, attempts.raises};
+    segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
+    if (site.reason.id == Break::DeadlinePassed && segment.enough_ms > 0)
+      segment.skipped = reason_for(Break::DeadlinePassed, fmt::format("{} ms; {:.0f} ms would be enough",
+                                                                      captured.options.deadline_ms, segment.enough_ms));
+    return {};
   }
   TraceResult& r = *done;
   Variant& v = *r.variant;

@@ -16,7 +16,8 @@ struct SegmentCapture {
   // Without a variant: the exception that the program itself raises, with fullgraph=True; if empty, segment.skipped
   // says why CPython must run the frame.
   std::string raises;
-  Reason late;  // if set: the trace was given up for lack of time, and another call may try again
+  Reason late;  // if set: the trace was given up for lack of time or memory, and another call may try again
+  double ms_per_operator = 0;  // of a trace that was given up; 0: unknown
 };
 
 // `first`: no part of the outermost call has run yet. Only then the program may be told that it is compiled, and only

@@ -16,6 +16,7 @@
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
 #include "capture/python/segments/run_uncompiled.h"
+#include "capture/python/tensors/operator_count.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "capture/python/wrapper/stance.h"
@@ -155,6 +156,17 @@ PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
                                                    : go_on_eagerly(ready.failed);
 }
 
+// The operators of eager's run show how much of the trace was missing. They are more than the trace would record,
+// because an operator may call others.
+PyObject* SegmentedCall::leave_late(Segment& s, const SegmentCapture& made) {
+  const double before_ms = std::max(0.0, static_cast<double>(captured_.options.deadline_ms) - s.capture_ms);
+  const OperatorCount operators;
+  PyObject* result = leave_to_python(made.late);
+  if (made.ms_per_operator > 0)
+    s.enough_ms = std::max(s.enough_ms, before_ms + made.ms_per_operator * static_cast<double>(operators.now()));
+  return result;
+}
+
 bool SegmentedCall::left(PyObject* result) {
   left_ = result;
   if (!rest_) return false;
@@ -248,7 +260,7 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   gain_->compile_ms += s.capture_ms;
   // The exception is the program's: it is no failure of Vesta's to find a graph.
   if (!made.raises.empty()) return left(go_on_eagerly(made.raises));
-  if (!made.late.empty()) return left(leave_to_python(made.late));
+  if (!made.late.empty()) return left(leave_late(s, made));
   const std::shared_ptr<Variant>& v = made.variant;
   if (!v) return left(leave_to_python(s.skipped));
   if (v->report.pending && traced_before && !warm_up_) v->waited_ms = s.capture_ms;

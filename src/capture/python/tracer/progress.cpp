@@ -41,7 +41,7 @@ bool Progress::begin_instruction(Frame* f, int position) {
 void Progress::check_bounds() {
   const TraceSettings& s = t_.settings;
   if (s.end != Clock::time_point::max() && Clock::now() > s.end)
-    t_.graph_break(Break::DeadlinePassed, std::to_string(s.deadline_ms));
+    t_.graph_break(reason_for(Break::DeadlinePassed, std::to_string(s.deadline_ms) + " ms"));
   else if (!graphs_fit(s.memory))
     t_.graph_break(Break::GraphMemory, why_graphs_do_not_fit(s.memory));
 }
@@ -61,6 +61,7 @@ PyObject* Progress::graph_break(Reason why) {
   ended_ = true;
   site_.reason = std::move(why);
   site_.needs_gradients = trace_needs_gradients();
+  site_.operators = recorded_operators();
   if (!place_.frame) return stopped();
   site_.where = user_line(code_of(place_.frame), place_.position);
   for (Frame* f = place_.frame; f && f != t_.root;) {
