@@ -27,6 +27,10 @@ std::atomic<int> ProfiledLaunches::count{0};
 
 namespace {
 
+// The largest arena of a training half that a CPU allocates in each run: the C library maps larger blocks anew each
+// time.
+constexpr int64_t kMostPerRun = int64_t{32} << 20;
+
 // Whether both have the same layout. Strides of dimensions of one element, and of empty tensors, do not count.
 bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
   if (type.empty) return true;
@@ -155,7 +159,9 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
   const Standing& standing = recording_ && recording_->standing() ? *recording_->standing() : program.standing();
   if (!standing.arena.empty()) {
     const ArenaLayout& layout = resolved_->arena;
-    char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_);
+    // Between the halves of a training step, the memory would only raise the peak.
+    const bool stays = !artifact_.outputs_recur || layout.kept_bytes > kMostPerRun;
+    char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_, stays);
     char* early =
         layout.early_end > 0 ? ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment), device_) : nullptr;
     for (int b : standing.arena)

@@ -46,10 +46,10 @@ void Workspace::allocate(int64_t bytes) {
   held_.set(bytes);
 }
 
-char* Workspace::arena(int64_t bytes, c10::Device device) {
-  if (!device.is_cpu()) {
-    if (!lent_) on_device_ = storage_of(bytes, device);
-    return static_cast<char*>(on_device_.mutable_data());
+char* Workspace::arena(int64_t bytes, c10::Device device, bool kept) {
+  if (!device.is_cpu() || !kept) {
+    if (!lent_) of_run_ = storage_of(bytes, device);
+    return static_cast<char*>(of_run_.mutable_data());
   }
   if (bytes > capacity_) {
     allocate(bytes);
@@ -80,7 +80,7 @@ void Workspace::take(size_t buffers) {
 
 void Workspace::finish() {
   release_early();
-  on_device_ = c10::Storage();
+  of_run_ = c10::Storage();
   lent_ = false;
   for (const int b : set_) tensors[static_cast<size_t>(b)].reset();
   set_.clear();

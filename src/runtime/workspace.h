@@ -15,20 +15,20 @@ namespace vesta::runtime {
 
 class Workspace {
  public:
-  // The arena of this run: at least `bytes`, 64-byte aligned. A GPU's arena comes from PyTorch's allocator in each run,
-  // which serves it at once and keeps it for the current stream.
-  char* arena(int64_t bytes, c10::Device device);
+  // The arena of this run: at least `bytes`, 64-byte aligned. `kept`: it stays for the next run. A GPU's arena comes
+  // from PyTorch's allocator in each run, which serves it at once and keeps it for the current stream.
+  char* arena(int64_t bytes, c10::Device device, bool kept);
   // An arena for the first steps of this run only, until release_early().
   char* early_arena(int64_t bytes, c10::Device device);
   void release_early() { early_ = c10::Storage(); }
   // The next arena() and early_arena() return these, which are as large as needed.
   void lend(c10::Storage arena, c10::Storage early) {
-    on_device_ = std::move(arena);
+    of_run_ = std::move(arena);
     early_ = std::move(early);
     lent_ = true;
   }
   // The storages that own the arenas' blocks. Extern operators may get views of them.
-  const c10::Storage& storage() const { return on_device_ ? on_device_ : storage_; }
+  const c10::Storage& storage() const { return of_run_ ? of_run_ : storage_; }
   const c10::Storage& early_storage() const { return early_; }
   bool owns(const void* p) const { return holds(storage(), p) || holds(early_, p); }
   // Sets the tensor of a buffer, which has none.
@@ -49,7 +49,7 @@ class Workspace {
  private:
   void allocate(int64_t bytes);
   static bool holds(const c10::Storage& block, const void* p);
-  c10::Storage storage_, early_, on_device_;
+  c10::Storage storage_, early_, of_run_;
   bool lent_ = false;  // both arenas belong to a recording
   char* base_ = nullptr;
   int64_t capacity_ = 0;

@@ -161,6 +161,28 @@ def test_arenas_by_thread() -> None:
     assert sum(vesta.stats().owner_bytes.values()) == vesta.stats().arena_bytes + vesta.stats().cuda_graph_bytes
 
 
+@pytest.mark.kernels
+def test_training_keeps_no_arena() -> None:
+    compiled = vesta.compile(lambda x, y: torch.mm(torch.mm(x.tanh(), y).exp(), y).sum())
+    kept = []
+
+    def work(trains: bool) -> None:
+        x = torch.randn(64, 64, requires_grad=trains)
+        before = vesta.stats().arena_bytes
+        for _ in range(2):
+            result = compiled(x, x)
+            if trains:
+                result.backward()
+        kept.append(vesta.stats().arena_bytes - before)
+
+    for trains in (True, False):
+        thread = threading.Thread(target=work, args=(trains,))
+        thread.start()
+        thread.join()
+    assert kept[0] == 0
+    assert kept[1] >= 64 * 64 * 4
+
+
 def test_cpp_entry_counts() -> None:
     compiled = vesta.trace_and_compile(lambda x: x.sin() + 1)
     for n in (4, 4, 5):
