@@ -159,11 +159,12 @@ PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
 // The operators of eager's run show how much of the trace was missing. They are more than the trace would record,
 // because an operator may call others.
 PyObject* SegmentedCall::leave_late(Segment& s, const SegmentCapture& made) {
-  const double before_ms = std::max(0.0, static_cast<double>(captured_.options.deadline_ms) - s.capture_ms);
+  const auto deadline_ms = static_cast<double>(captured_.options.deadline_ms);
   const OperatorCount operators;
   PyObject* result = leave_to_python(made.late);
-  if (made.ms_per_operator > 0)
-    s.enough_ms = std::max(s.enough_ms, before_ms + made.ms_per_operator * static_cast<double>(operators.now()));
+  const double trace_ms = made.ms_per_operator * static_cast<double>(operators.now());
+  const double enough_ms = std::max(0.0, deadline_ms - s.capture_ms) + trace_ms;
+  if (enough_ms > deadline_ms) s.enough_ms = std::max(s.enough_ms, enough_ms);
   return result;
 }
 
