@@ -114,6 +114,15 @@ bool ends_at_returns(const Segment& s) {
   return std::ranges::all_of(s.variants, [](const auto& v) { return v->epilogue.kind == Epilogue::Kind::Return; });
 }
 
+// The operators of eager's run after a trace was given up show how much of the trace was missing. They are more than
+// the trace would record, because an operator may call others.
+void estimate_deadline(Segment& s, double ms_per_operator, int64_t operators, int64_t deadline_ms) {
+  const auto allowed = static_cast<double>(deadline_ms);
+  const double before_ms = std::max(0.0, allowed - s.capture_ms);
+  const double enough_ms = before_ms + ms_per_operator * static_cast<double>(operators);
+  if (enough_ms > allowed) s.enough_ms = std::max(s.enough_ms, enough_ms);
+}
+
 // Gives the warnings of a run, and at the end of the frame those of traces that came to nothing.
 bool give_warnings(Ready& ready, Frame* f, int position, const std::vector<Warning>& lost) {
   const std::vector<Warning>& known = ready.variant->warnings;
@@ -154,18 +163,6 @@ PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
   std::erase_if(s.variants, [](const auto& v) { return is_lost(v->graph); });  // the next call compiles again
   return ready.refused && captured_.options.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
                                                    : go_on_eagerly(ready.failed);
-}
-
-// The operators of eager's run show how much of the trace was missing. They are more than the trace would record,
-// because an operator may call others.
-PyObject* SegmentedCall::leave_late(Segment& s, const SegmentCapture& made) {
-  const auto deadline_ms = static_cast<double>(captured_.options.deadline_ms);
-  const OperatorCount operators;
-  PyObject* result = leave_to_python(made.late);
-  const double trace_ms = made.ms_per_operator * static_cast<double>(operators.now());
-  const double enough_ms = std::max(0.0, deadline_ms - s.capture_ms) + trace_ms;
-  if (enough_ms > deadline_ms) s.enough_ms = std::max(s.enough_ms, enough_ms);
-  return result;
 }
 
 bool SegmentedCall::left(PyObject* result) {
@@ -261,7 +258,12 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   gain_->compile_ms += s.capture_ms;
   // The exception is the program's: it is no failure of Vesta's to find a graph.
   if (!made.raises.empty()) return left(go_on_eagerly(made.raises));
-  if (!made.late.empty()) return left(leave_late(s, made));
+  if (!made.late.empty()) {
+    const OperatorCount operators;
+    const bool goes_on = left(leave_to_python(made.late));
+    estimate_deadline(s, made.ms_per_operator, operators.now(), captured_.options.deadline_ms);
+    return goes_on;
+  }
   const std::shared_ptr<Variant>& v = made.variant;
   if (!v) return left(leave_to_python(s.skipped));
   if (v->report.pending && traced_before && !warm_up_) v->waited_ms = s.capture_ms;

@@ -15,8 +15,6 @@
 
 namespace vesta::capture {
 
-struct SegmentCapture;
-
 class SegmentedCall {
  public:
   // `warm_up`: if not nullptr, the call compiles its first segment and ends before it (warm_up.h).
@@ -32,7 +30,6 @@ class SegmentedCall {
   PyObject* go_on_eagerly(const std::string& reason, bool for_now = false);
   PyObject* leave_to_python(const Reason& why);
   PyObject* leave_failed(Segment& s, const Ready& ready);
-  PyObject* leave_late(Segment& s, const SegmentCapture& made);
   bool left(PyObject* result);
   bool prepare(Segment& s, Ready& ready);
   bool add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before);
