@@ -50,8 +50,8 @@ std::vector<int64_t> bytes_by_step(std::span<const BufferLifetime> buffers, int 
   return bytes;
 }
 
-// The step before which an early block should end so that the peak is lowest. Each block counts as the most bytes that
-// live at one step: buffers that the kept block shares with steps before are alive at the first step after it, too.
+// Returns the early_end with the lowest peak. Estimates the size of a block as the most bytes that are alive at one
+// step. A buffer of the kept block that is alive before early_end is alive at early_end, too.
 int best_early_end(const std::vector<int64_t>& in_arena, const std::vector<int64_t>& beside) {
   std::vector<int64_t> kept = in_arena, late = beside;  // the most from each step on
   for (size_t s = kept.size() - 1; s-- > 0;) {

@@ -18,8 +18,8 @@ bool crosses(const Joint& joint, const Node& n) {
       joint.crossings, [&](const Crossing& c) { return std::ranges::find(n.results, c.value) != n.results.end(); });
 }
 
-// The results that are no running statistics come from a node that takes none. The two are one again once they are
-// decomposed.
+// Computes the normalized tensor, the mean and the reciprocal of the standard deviation in a node of its own, which
+// takes no running statistics. Both nodes are decomposed later, and their common subexpressions are computed once.
 void separate_update(Graph& graph, const Joint& joint, Node& n) {
   constexpr size_t kOthers = 3;  // the normalized tensor, the mean and the reciprocal of the standard deviation
   const auto begin = n.results.begin();

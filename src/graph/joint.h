@@ -104,7 +104,8 @@ void narrow_masks(Graph& joint);
 void replace_unread_random_states(Graph& joint);
 // Batch norm in training needs its running statistics for their update alone. Separates the update from the results
 // that the rest of the program and its backward pass read, so that no copy of the statistics is saved, and the update
-// can be written in place, after the last call of an operator. For graphs whose operators are decomposed.
+// can be written in place, after the last call of an operator. Call it only if operators are decomposed afterwards:
+// otherwise batch norm would run twice.
 void separate_running_statistics(Graph& graph, const Joint& joint);
 // Finds each softmax of the forward pass whose result has a wider type than its operand, as in the f32 loss of bf16
 // logits. Eager saves the wide result. Those in checkpoint regions are not found.

@@ -52,7 +52,7 @@ struct Outcome {
 // save, to which a program may write meanwhile: autograd raises an error then.
 RecomputeProblem make_problem(const Graph& joint, size_t first_tangent, size_t first_gradient, const Target& target,
                               const RegionOf& region_of, bool limited);
-// Allows the backward half to read copies of inputs to which the program may write before it runs.
+// The program may write to an input before the backward half runs. Allows the backward half to read a copy instead.
 void offer_copies(RecomputeProblem& problem);
 Outcome outcome_of(const RecomputeProblem& problem, const Recomputes& recomputes);
 // What eager does: it computes again what lies in checkpoint regions, and saves all else that a derivative reads.

@@ -15,8 +15,9 @@ namespace vesta::runtime {
 
 class Workspace {
  public:
-  // The arena of this run: at least `bytes`, 64-byte aligned. `kept`: it stays for the next run. A GPU's arena comes
-  // from PyTorch's allocator in each run, which serves it at once and keeps it for the current stream.
+  // The arena of this run: at least `bytes`, 64-byte aligned. `kept`: on a CPU, it stays allocated for the next run. A
+  // GPU's arena comes from PyTorch's allocator in each run, which serves it at once and keeps it for the current
+  // stream.
   char* arena(int64_t bytes, c10::Device device, bool kept);
   // An arena for the first steps of this run only, until release_early().
   char* early_arena(int64_t bytes, c10::Device device);

@@ -171,8 +171,8 @@ class Fusion {
   void join(int a, int b);
   void add_dependency(int g, int on);
   void choose_in_place();
-  // Whether no node reads the result, and it is the copy of an input, or an ATen call comes after the node and the
-  // result is written to an input.
+  // Whether the node copies an input, or updates an input before the last ATen call, and no other node reads its
+  // result.
   bool is_end(const SchedulerNode& u, int last_call) const;
   void merge_ends();
   bool may_replace(size_t mutation) const;
@@ -194,7 +194,7 @@ class Fusion {
   const Device device_;  // the device whose memory kernels work on
   const Refused& refused_;
   std::vector<int> scheduler_node_of_;
-  std::vector<int> ends_;  // scheduler nodes that merge_ends() fuses
+  std::vector<int> ends_;  // scheduler nodes that are fused after all others, by merge_ends()
   std::shared_ptr<loops::LoopVariables> variables_;
   struct Images {
     std::vector<IterationDim> from, to;

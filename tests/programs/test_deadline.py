@@ -156,7 +156,8 @@ def test_a_trace_that_takes_too_long_is_given_up() -> None:
     assert any("deadline_ms" in f.reason for f in e.fallbacks)
     named = re.search(r"\(5 ms; (\d+) ms would be enough\)", e.skipped[0].reason)
     assert named and int(named[1]) > 5, e.skipped
-    patient = vesta.compile(f, options={"deadline_ms": 2 * int(named[1])})  # this machine's speed may halve
+    # Twice, because the machine may become slower.
+    patient = vesta.compile(f, options={"deadline_ms": 2 * int(named[1])})
     torch.testing.assert_close(patient(x), f(x))
     assert len(_graphs(patient)) == 1
     with pytest.raises(vesta.errors.Unsupported, match="deadline_ms"):

@@ -17,7 +17,7 @@ struct SegmentCapture {
   // says why CPython must run the frame.
   std::string raises;
   Reason late;  // if set: the trace was given up for lack of time or memory, and another call may try again
-  double ms_per_operator = 0;  // of a trace that was given up; 0: unknown
+  double ms_per_operator = 0;  // tracing time per recorded operator, if `late` is set; 0: unknown
 };
 
 // `first`: no part of the outermost call has run yet. Only then the program may be told that it is compiled, and only

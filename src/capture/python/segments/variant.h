@@ -81,7 +81,7 @@ struct Segment {
   static constexpr int kMostPassing = 4;
   int passing = 0;                 // how many variants were to be traced again at the next call
   int late = 0;                    // how many traces were given up for lack of time or memory
-  double enough_ms = 0;            // that such a call would have to wait for the whole trace, at most; 0: unknown
+  double enough_ms = 0;            // an upper estimate of the deadline that the whole trace needs; 0: unknown
   std::vector<Warning> warned;     // by any trace
   double capture_ms = 0;           // that the last capture took
   bool held_back = false;          // a capture was put off, because recompiles take too long

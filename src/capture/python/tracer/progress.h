@@ -23,7 +23,7 @@ struct BreakSite {
   UserLine where;               // the innermost Python line
   std::vector<UserLine> stack;  // the calls from the root frame to `where`, outermost first
   bool needs_gradients = false;
-  int64_t operators = 0;     // of the graph so far
+  int64_t operators = 0;     // recorded when the trace ended
   bool wants_value = false;  // of a symbolic scalar: the next trace takes the value as a constant
   std::string module;        // that the program imports: one of torch's own, loaded before the next trace
 };
