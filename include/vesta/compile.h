@@ -86,7 +86,7 @@ class Compiled {
     detail::Results results{detail::borrow_values(), nullptr};
     if (!function_->run(call, std::cref(trace), results)) {
       detail::return_values(std::move(results.values));
-      const detail::Function::EagerRun measured(*function_);
+      const detail::Function::EagerRun measured(*function_, call);
       return static_cast<R>(std::invoke(*f_, std::forward<A>(args)...));
     }
     if constexpr (std::is_void_v<R>) {

@@ -221,7 +221,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
       }
     }
     if (!compiled) {
-      const detail::Function::EagerRun measured(*object->function);
+      const detail::Function::EagerRun measured(*object->function, call);
       return PyObject_Vectorcall(object->program, args, static_cast<size_t>(n), nullptr);
     }
     PyObject* out = read_results(results);

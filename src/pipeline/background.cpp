@@ -42,6 +42,7 @@ class CompileThreads {
  public:
   void start(std::shared_ptr<Background> compile, bool awaited) {
     const std::lock_guard lock(mutex_);
+    if (is_ending_) compile->cancel_.cancel();  // a compile that is not yet cancelled itself has started it
     running_.insert(compile.get());
     Lane& lane = awaited ? awaited_ : background_;
     lane.queue.push_back(std::move(compile));
@@ -53,6 +54,7 @@ class CompileThreads {
   }
   void cancel_all() {
     const std::lock_guard lock(mutex_);
+    is_ending_ = true;
     for (Background* b : running_) b->cancel_.cancel();
   }
   bool wait_for_all(Background::Clock::time_point end) {
@@ -114,6 +116,7 @@ class CompileThreads {
   std::condition_variable ended_;
   Lane awaited_, background_;
   std::set<Background*> running_;  // with those in the queues
+  bool is_ending_ = false;         // the process exits
 };
 
 Background::Background(Work work) : work_(std::move(work)), process_(forks), ids_(events::current()) {}
@@ -177,46 +180,47 @@ Result Background::take() {
 
 namespace {
 
-// Whether the compile runs on the calling thread: the program must not use the GPU meanwhile.
-bool measures(const graph::Graph& graph, const Options& options) {
-  return options.autotune_seconds > 0 && graph::first_device(graph, DeviceType::CUDA);
-}
-
 Background::Work work_of(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {
-  const std::optional<Device> gpu = graph::first_device(*graph, DeviceType::CUDA);
   // std::function copies what it holds.
   auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
-  return [shared, options, gpu](const CancelToken& cancel) {
-    std::optional<machine::RelaxedThread> relaxed;  // the program's threads may capture a graph
-    if (gpu) relaxed.emplace(), machine::prepare_thread(std::max<int>(0, gpu->index));
+  return [shared, options](const CancelToken& cancel) {
     return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
   };
 }
 
 }  // namespace
 
+std::shared_ptr<Background> start_awaited(Background::Work work, std::optional<Device> gpu, const Options& options) {
+  Background::Work on_gpu = [work = std::move(work), gpu](const CancelToken& cancel) {
+    std::optional<machine::RelaxedThread> relaxed;  // the program's threads may capture a graph
+    if (gpu) relaxed.emplace(), machine::prepare_thread(std::max<int>(0, gpu->index));
+    return work(cancel);
+  };
+  // A compile that measures runs on the calling thread: the program must not use the GPU meanwhile.
+  if (options.autotune_seconds > 0 && gpu) return Background::finished(std::move(on_gpu));
+  return Background::start(std::move(on_gpu), !options.background);
+}
+
 std::shared_ptr<Background> start_awaited(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {
-  const bool here = measures(*graph, options);
-  Background::Work work = work_of(std::move(graph), options, std::move(traced));
-  return here ? Background::finished(std::move(work)) : Background::start(std::move(work), !options.background);
+  const std::optional<Device> gpu = graph::first_device(*graph, DeviceType::CUDA);
+  return start_awaited(work_of(std::move(graph), options, std::move(traced)), gpu, options);
+}
+
+void wait_or_lower(Background& compile, const Options& options, Background::Clock::time_point end) {
+  if (!compile.is_done() && !options.background && !compile.wait_until(end)) compile.lower();
 }
 
 std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
                                           Background::Clock::time_point end) {
   std::shared_ptr<Background> started = start_awaited(std::move(graph), options, std::move(traced));
-  if (!started->is_done() && !options.background && !started->wait_until(end)) started->lower();
+  wait_or_lower(*started, options, end);
   return started;
 }
 
 std::shared_ptr<Background> start_without_kernels(std::unique_ptr<graph::Graph> graph, Options options, Traced traced) {
   options.kernels = false;
   options.cache = false;  // to make it takes less time than to find it
-  auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
-  return Background::start(
-      [shared, options](const CancelToken& cancel) {
-        return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
-      },
-      /*awaited=*/false);
+  return Background::start(work_of(std::move(graph), options, std::move(traced)), /*awaited=*/false);
 }
 
 bool wait_for_compiles(Background::Clock::time_point end) { return CompileThreads::current().wait_for_all(end); }

@@ -75,6 +75,10 @@ std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, c
 
 // Starts compile() of the graph on a thread of its own. The caller is going to wait for it later.
 std::shared_ptr<Background> start_awaited(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced);
+// The same for work that compiles more than one graph. `gpu`: on which they compute; nullopt: on none.
+std::shared_ptr<Background> start_awaited(Background::Work work, std::optional<Device> gpu, const Options& options);
+// Waits as start_compile() does.
+void wait_or_lower(Background& compile, const Options& options, Background::Clock::time_point end);
 
 // Starts a compile of the graph that makes calls into ATen alone (Options::kernels), on a thread of a low priority. It
 // takes milliseconds, and its result serves calls until the machine code is there.

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "graph/device.h"
 #include "graph/passes/passes.h"
 #include "graph/saved_values.h"
 #include "graph/segments.h"
@@ -230,10 +231,18 @@ std::vector<bool> contiguous_tangents(const graph::BackwardHalf& half) {
   return out;
 }
 
-}  // namespace
+// A program with gradients, before its forward half is compiled.
+struct Training {
+  std::unique_ptr<graph::Graph> forward;
+  std::shared_ptr<runtime::Differentiable> program;  // without its forward executable
+  std::vector<std::shared_ptr<BackwardCompiles>> backward;
+};
 
-Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts, Buckets buckets) {
+// Splits a joint graph and starts the compiles of its backward halves.
+Training split_training(JointProgram given, const Options& options, const Traced& facts, const CancelToken& cancel) {
+  std::unique_ptr<graph::Graph> graph = std::move(given.graph);
+  const graph::Joint& joint = given.joint;
+  const Buckets& buckets = given.buckets;
   const int64_t operators = backward_operators(joint);
   // What the halves compute does not depend on what is detached. A second derivative does.
   std::string with_history;
@@ -250,13 +259,16 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   graph::narrow_masks(*graph);
   graph::replace_unread_random_states(*graph);
   if (options.kernels) graph::separate_running_statistics(*graph, joint);
+  cancel.check();
   const graph::SavedValues saved = graph::choose_saved(*graph, joint.first_tangent, joint.first_gradient,
                                                        limit_of(options), target, region_of(joint));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, graph::print(saved));
+  cancel.check();
   graph::Halves halves = graph::split(std::move(graph), joint, saved.saved, saved.copied);
   Training out;
   out.program = std::make_shared<runtime::Differentiable>();
   runtime::Differentiable& d = *out.program;
+  d.unseen_writes = std::move(given.unseen_writes);
   d.returned = halves.returned;
   d.histories = joint.histories;
   d.released = joint.released;
@@ -322,6 +334,36 @@ Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint&
   }
   out.forward = std::move(halves.forward);
   return out;
+}
+
+Result compile_training(JointProgram program, const Options& options, Traced facts, const CancelToken& cancel) {
+  Training training;
+  CompileReport split;
+  run_stage("split", cancel, split, [&] { training = split_training(std::move(program), options, facts, cancel); });
+  Result out = compile(std::move(training.forward), options, std::move(facts), nullptr, &cancel);
+  training.program->forward = out.executable;
+  out.training = std::move(training.program);
+  out.backward = std::move(training.backward);
+  const StageTime& took = split.stages.front();
+  out.report.total_ms += took.ms;
+  out.report.stages.insert(out.report.stages.begin() + 1, took);  // after the trace
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<Background> start_training(JointProgram program, const Options& options, Traced facts,
+                                           Background::Clock::time_point end) {
+  const std::optional<Device> gpu = graph::first_device(*program.graph, DeviceType::CUDA);
+  // std::function copies what it holds.
+  auto shared = std::make_shared<std::pair<JointProgram, Traced>>(std::move(program), std::move(facts));
+  std::shared_ptr<Background> started = start_awaited(
+      [shared, options](const CancelToken& cancel) {
+        return compile_training(std::move(shared->first), options, std::move(shared->second), cancel);
+      },
+      gpu, options);
+  wait_or_lower(*started, options, end);
+  return started;
 }
 
 }  // namespace vesta::pipeline

@@ -60,21 +60,23 @@ class BackwardCompiles {
   std::map<States, std::unique_ptr<Variant>> variants_;
 };
 
-// A program with gradients, before its forward half is compiled.
-struct Training {
-  std::unique_ptr<graph::Graph> forward;
-  std::shared_ptr<runtime::Differentiable> program;  // without its forward executable
-  std::vector<std::shared_ptr<BackwardCompiles>> backward;
-};
-
 // The sizes of buckets, in bytes, in which gradients are sent to other processes.
 struct Buckets {
   int64_t first = 0, other = 0;  // 0: there are none
 };
 
-// Splits a joint graph and starts the compiles of its backward halves. `facts`: of the joint graph. With buckets, each
-// backward half is divided into segments that give as many gradients.
-Training split_training(std::unique_ptr<graph::Graph> graph, const graph::Joint& joint, const Options& options,
-                        const Traced& facts, Buckets buckets = {});
+// A program and its backward pass as they were traced.
+struct JointProgram {
+  std::unique_ptr<graph::Graph> graph;
+  graph::Joint joint;
+  std::vector<int> unseen_writes;  // trace::Traced::unseen_writes
+  Buckets buckets = {};            // if there are any, each backward half is divided into segments of their sizes
+};
+
+// Does on a thread of its own what a program with gradients needs: chooses what is saved, splits the joint graph,
+// starts the compiles of the backward halves, and compiles the forward half. Waits for the forward half as
+// start_compile() does. `facts`: of the joint graph.
+std::shared_ptr<Background> start_training(JointProgram program, const Options& options, Traced facts,
+                                           Background::Clock::time_point end);
 
 }  // namespace vesta::pipeline

@@ -1,6 +1,9 @@
 // The order of the stages: graph -> passes -> plan -> kernels' code -> artifact -> executable. No other file knows it.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "base/cancel.h"
 #include "base/target.h"
 #include "graph/graph.h"
@@ -8,11 +11,20 @@
 #include "vesta/options.h"
 #include "vesta/report.h"
 
+namespace vesta::runtime {
+struct Differentiable;
+}  // namespace vesta::runtime
+
 namespace vesta::pipeline {
+
+class BackwardCompiles;
 
 struct Result {
   std::shared_ptr<const runtime::Executable> executable;
   CompileReport report;
+  // Of a program with gradients (start_training), whose forward half is the executable. nullptr and none for others.
+  std::shared_ptr<const runtime::Differentiable> training;
+  std::vector<std::shared_ptr<BackwardCompiles>> backward;
 };
 
 // Facts that an entry point knows besides the graph.

@@ -13,7 +13,8 @@ namespace vesta {
 namespace {
 
 // The order in which a compile runs through its stages; others follow.
-constexpr const char* kStages[] = {"trace", "find", "passes", "plan", "tune", "codegen", "assemble", "encode", "load"};
+constexpr const char* kStages[] = {"trace", "split",   "find",     "passes", "plan",
+                                   "tune",  "codegen", "assemble", "encode", "load"};
 
 std::vector<std::pair<std::string, StageTotal>> in_order(const std::map<std::string, StageTotal>& stages) {
   std::vector<std::pair<std::string, StageTotal>> out;

@@ -289,11 +289,8 @@ std::string Recorder::source_of_node() const {
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,
                                 std::vector<graph::TensorType> types) {
   using Clock = std::chrono::steady_clock;
-  if (end != Clock::time_point::max() && Clock::now() > end)
-    throw DeadlinePassed("it takes longer to trace than the option deadline_ms allows");
-  if (!graphs_fit(memory))
-    throw OverBudget("its graph needs more memory than the option compile_memory allows: " +
-                     why_graphs_do_not_fit(memory));
+  if (end != Clock::time_point::max() && Clock::now() > end) throw DeadlinePassed(op_count);
+  if (!graphs_fit(memory)) throw GraphMemoryPassed(why_graphs_do_not_fit(memory));
   fault::reached("operator");
   graph::Node* node = graph_->add_node(op, std::move(args), std::move(types));
   node->source = source_of_node();

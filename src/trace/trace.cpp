@@ -212,6 +212,12 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
 
 }  // namespace
 
+DeadlinePassed::DeadlinePassed(int64_t operators)
+    : Unsupported("it takes longer to trace than the option deadline_ms allows"), operators(operators) {}
+
+GraphMemoryPassed::GraphMemoryPassed(const std::string& why)
+    : OverBudget("its graph needs more memory than the option compile_memory allows: " + why), why(why) {}
+
 GradientNotTraced::GradientNotTraced(std::string op, std::string why, int place)
     : Unsupported(fmt::format("the gradient of {} cannot be traced: {}", op, why)),
       op(std::move(op)),

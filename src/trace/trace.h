@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/compile_memory.h"
 #include "graph/graph.h"
 #include "graph/joint.h"
 #include "trace/tensors/view_relation.h"
@@ -50,12 +51,18 @@ struct TraceOptions {
   std::function<int()> place;
   // The trace throws DeadlinePassed at the first operator after this time.
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
-  // The trace throws OverBudget (base/compile_memory.h) when the graphs of the process do not fit into this budget.
+  // The trace throws GraphMemoryPassed when the graphs of the process do not fit into this budget.
   int64_t memory = std::numeric_limits<int64_t>::max();
 };
 
 struct DeadlinePassed : Unsupported {
-  using Unsupported::Unsupported;
+  explicit DeadlinePassed(int64_t operators);
+  int64_t operators;  // recorded until then, those of the backward pass included
+};
+
+struct GraphMemoryPassed : OverBudget {
+  explicit GraphMemoryPassed(const std::string& why);
+  std::string why;
 };
 
 struct NeedsGradients : Unsupported {

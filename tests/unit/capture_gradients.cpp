@@ -150,7 +150,9 @@ TEST(CaptureGradients, AModuleTrains) {
       optimizer.step();
       losses.push_back(loss.item<double>());
     }
-    if (compiled) EXPECT_EQ(f.report().variants.size(), 1u);
+    if (compiled) {
+      EXPECT_EQ(f.report().variants.size(), 1u);
+    }
     return losses;
   };
   const std::vector<double> ours = steps(true), eager = steps(false);

@@ -27,6 +27,13 @@ struct Call {
   c10::SmallVector<at::Tensor, 8> tensors;
   c10::SmallVector<int64_t, 4> integers;
   c10::SmallVector<char, 64> key;
+  // If run() gave up the call's trace because the deadline was over: how long the trace took, and how many operators it
+  // had recorded.
+  struct {
+    int64_t deadline_ms = 0;
+    double ms = 0;
+    int64_t operators = 0;
+  } late;
 
   void tag(char c) { key.push_back(c); }
   void bytes(const void* p, size_t n) {
@@ -77,16 +84,19 @@ class VESTA_API Function {
   // trace. Counts no call.
   Warmed warm(Call& call, const Program& program);
 
-  // Measures a call that runs eager because run() said so: recompiles are bounded by the time of calls.
+  // Measures a call that runs eager because run() said so: recompiles are bounded by the time of calls. After a trace
+  // that was given up for lack of time, it counts the operators that run.
   class VESTA_API EagerRun {
    public:
-    explicit EagerRun(const Function& function);
+    EagerRun(const Function& function, const Call& call);
     ~EagerRun();
     EagerRun(const EagerRun&) = delete;
 
    private:
+    struct Late;
     Impl& impl_;
     std::chrono::steady_clock::time_point begin_;
+    std::unique_ptr<Late> late_;
   };
 
   // Waits until `end` for its compiles in the background, and takes what they have made. False: one is still running.

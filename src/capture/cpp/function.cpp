@@ -16,6 +16,8 @@
 #include "capture/cpp/function_impl.h"
 #include "capture/entry/context_key.h"
 #include "capture/entry/frame_events.h"
+#include "capture/entry/late_trace.h"
+#include "capture/entry/operator_count.h"
 #include "pipeline/pipeline.h"
 #include "trace/recorder.h"
 #include "trace/trace.h"
@@ -96,6 +98,7 @@ struct Way {
   bool refused = false;                           // strict mode does not allow it
   bool is_new = false;                            // the variant was made for this call
   std::shared_ptr<pipeline::Background> pending;  // its compile, which goes on in the background
+  capture::LateTrace late;                        // it was given up for lack of time
 };
 
 Way refused(std::string reason, std::exception_ptr error = nullptr) {
@@ -167,7 +170,8 @@ Way make(Function::Impl& impl, const Call& call, uint64_t context, const Functio
   capture::functions::FunctionInfo info = impl.info;
   if (waits) info.options.deadline_ms = -1, info.options.background = false;
   const Stopwatch watch;
-  const auto made_now = capture::functions::make_variant(info, call, key, context, *list, program);
+  const auto made_now =
+      capture::functions::make_variant(info, call, key, context, *list, program, impl.enough_ms.load());
   impl.last_compile_ms = watch.milliseconds();
   if (!waits) impl.account.compiled(impl.last_compile_ms, again);
   if (made_now->pending) {
@@ -176,7 +180,11 @@ Way make(Function::Impl& impl, const Call& call, uint64_t context, const Functio
       impl.pending.push_back({made_now, {key, context}, std::move(why), impl.last_compile_ms, again});
     return {.eager = kInBackground, .pending = made_now->pending};
   }
-  if (made_now->may_do_later && ++impl.late < kMostLateTraces) return refused(made_now->eager_reason, made_now->error);
+  if (made_now->may_do_later && ++impl.late < kMostLateTraces) {
+    Way way = refused(made_now->eager_reason, made_now->error);
+    way.late = made_now->late;
+    return way;
+  }
   impl.publish(made_now, generation, std::move(why));
   return {.variant = made_now, .is_new = true};
 }
@@ -200,6 +208,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   (variant ? impl.hits : impl.misses).count_shared();
   if (!variant) {
     Way way = make(impl, call, context, program, false);
+    call.late = {way.late.deadline_ms, way.late.ms, way.late.operators};
     if (!way.variant) return way.refused ? impl.fall_back(way.eager, way.error) : impl.count_eager(way.eager);
     variant = std::move(way.variant);
   }
@@ -261,12 +270,24 @@ Warmed Function::warm(Call& call, const Program& program) {
   return {.ready = true, .is_new = way.is_new || waited};
 }
 
-Function::EagerRun::EagerRun(const Function& function)
-    : impl_(*function.impl_), begin_(std::chrono::steady_clock::now()) {}
+struct Function::EagerRun::Late {
+  capture::LateTrace trace;
+  capture::OperatorCount operators;
+};
+
+Function::EagerRun::EagerRun(const Function& function, const Call& call)
+    : impl_(*function.impl_), begin_(std::chrono::steady_clock::now()) {
+  if (call.late.operators > 0) late_.reset(new Late{{call.late.deadline_ms, call.late.ms, call.late.operators}, {}});
+}
 
 Function::EagerRun::~EagerRun() {
   const auto took = std::chrono::steady_clock::now() - begin_;
   impl_.account.ran(std::chrono::duration<double, std::milli>(took).count(), 1);
+  if (!late_) return;
+  const double enough = late_->trace.enough_ms(late_->operators.with_derivatives());
+  double most = impl_.enough_ms.load();
+  while (enough > most && !impl_.enough_ms.compare_exchange_weak(most, enough)) {
+  }
 }
 
 bool Function::wait(std::chrono::steady_clock::time_point end) {
@@ -313,6 +334,7 @@ void Function::reset() {
   impl_->recompiles.clear();
   impl_->eager_variants = 0;
   impl_->late = 0;
+  impl_->enough_ms = 0;
   impl_->pending.clear();
   impl_->failed.clear();
   impl_->account.clear();

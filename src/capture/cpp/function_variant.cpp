@@ -26,7 +26,8 @@ bool FunctionVariant::take_compiled() {
   if (!pending->is_done()) return false;
   pipeline::Result made = pending->take();
   executable = std::move(made.executable);
-  if (training) training->forward = executable;
+  training = std::move(made.training);
+  backward = std::move(made.backward);
   report = std::move(made.report);
   pending.reset();
   return true;

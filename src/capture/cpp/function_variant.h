@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/entry/late_trace.h"
 #include "pipeline/backward.h"
 #include "runtime/executable.h"
 #include "trace/tensors/view_relation.h"
@@ -31,12 +32,13 @@ struct FunctionVariant {
   std::shared_ptr<pipeline::Background> pending;          // the compile, until take_compiled() has its result
   std::string eager_reason;                               // not empty: such calls run eager
   bool may_do_later = false;                              // an eager variant: for lack of time or memory
+  LateTrace late;                                         // an eager variant for lack of time
   std::string failure;             // an error of Vesta's own with symbolic sizes; the variant has none
   std::exception_ptr error;        // what strict mode rethrows for an eager variant; null if the program itself raised
   bool in_grad_mode = false;       // an operator was recorded while gradient mode was on
   std::vector<bool> require_grad;  // by input; it counts where gradients may be recorded
   // A program that records gradients, whose forward half is the executable, and the compiles of its backward halves.
-  std::shared_ptr<runtime::Differentiable> training;
+  std::shared_ptr<const runtime::Differentiable> training;
   std::vector<std::shared_ptr<pipeline::BackwardCompiles>> backward;
   std::vector<trace::ViewRelation> views;
   std::vector<at::Tensor> lifted;  // tensors that the program captured: the executable's last inputs

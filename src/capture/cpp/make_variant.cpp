@@ -50,6 +50,7 @@ struct Maker {
   uint64_t context;
   const detail::Function::Program& program;
   Clock::time_point end;  // the call waits no longer
+  double enough_ms;
 
   std::shared_ptr<FunctionVariant> empty_variant() const {
     auto v = std::make_shared<FunctionVariant>();
@@ -145,16 +146,15 @@ struct Maker {
     facts.trace_ms = clock->milliseconds();
     clock.reset();
     facts.deterministic = at::globalContext().deterministicAlgorithms();
-    std::unique_ptr<graph::Graph> graph = std::move(traced.graph);
     if (traced.joint) {
       facts.inference = false;
-      pipeline::Training training = pipeline::split_training(std::move(graph), *traced.joint, options, facts);
-      v->training = std::move(training.program);
-      v->training->unseen_writes = std::move(traced.unseen_writes);
-      v->backward = std::move(training.backward);
-      graph = std::move(training.forward);
+      v->pending = pipeline::start_training({.graph = std::move(traced.graph),
+                                             .joint = *std::move(traced.joint),
+                                             .unseen_writes = std::move(traced.unseen_writes)},
+                                            options, std::move(facts), end);
+    } else {
+      v->pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
     }
-    v->pending = pipeline::start_compile(std::move(graph), options, std::move(facts), end);
     v->take_compiled();
     totals::of(totals::Count::Variants).add();
     return v;
@@ -188,6 +188,7 @@ struct Maker {
     std::string reason;
     std::exception_ptr error;  // Vesta's own; null for the program's
     bool may_do_later = false;
+    LateTrace late;
     std::string failure;  // an error of Vesta's own, not a refusal
     for (const bool with_symbols : {true, false}) {
       if (with_symbols && !symbolic) continue;
@@ -203,9 +204,10 @@ struct Maker {
         error = std::current_exception();
         break;  // constants in place of symbols do not help
       } catch (const trace::DeadlinePassed& e) {
-        reason = e.what();
-        error = std::current_exception();
+        reason = fmt::format("{} ({})", e.what(), deadline_text(options.deadline_ms, enough_ms));
+        error = std::make_exception_ptr(Unsupported(reason));
         may_do_later = true;
+        late = {.deadline_ms = options.deadline_ms, .operators = e.operators};
         break;
       } catch (const OverBudget& e) {
         reason = e.what();
@@ -230,6 +232,7 @@ struct Maker {
     }
     auto eager = eager_variant(reason, error);
     eager->may_do_later = may_do_later;
+    eager->late = late;
     return eager;
   }
 };
@@ -239,13 +242,13 @@ struct Maker {
 std::shared_ptr<FunctionVariant> make_variant(const FunctionInfo& info, const detail::Call& call,
                                               const std::string& key, uint64_t context,
                                               const FunctionVariantList& before,
-                                              const detail::Function::Program& program) {
+                                              const detail::Function::Program& program, double enough_ms) {
   const Options options = with_environment(info.options);
   const Clock::time_point begin = Clock::now();
   CompileTime compile_time;
-  const Maker maker{info, options, call, key, context, program, compile_time.end(options.deadline_ms)};
+  const Maker maker{info, options, call, key, context, program, compile_time.end(options.deadline_ms), enough_ms};
   std::shared_ptr<FunctionVariant> made = maker.make(before);
-  compile_time.add_since(begin);
+  made->late.ms = compile_time.add_since(begin);
   return made;
 }
 

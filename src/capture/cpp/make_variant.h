@@ -23,9 +23,10 @@ struct FunctionInfo {
 // A variant for the call: compiled, or one that says why its inputs run eager. Never nullptr. Rethrows only the cause
 // of detail::Interrupted. `before`: the variants so far, from which the call's symbolic dimensions follow. If the
 // compile takes longer than the options allow, the variant has no executable yet (FunctionVariant::pending).
+// `enough_ms`: a deadline that would be enough for the trace, as LateTrace::enough_ms().
 std::shared_ptr<FunctionVariant> make_variant(const FunctionInfo& info, const detail::Call& call,
                                               const std::string& key, uint64_t context,
                                               const FunctionVariantList& before,
-                                              const detail::Function::Program& program);
+                                              const detail::Function::Program& program, double enough_ms);
 
 }  // namespace vesta::capture::functions

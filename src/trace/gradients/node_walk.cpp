@@ -77,7 +77,7 @@ variable_list NodeWalk::results_of(const NodePointer& node, variable_list given)
     return found;
   } catch (const DeadlinePassed&) {
     throw;
-  } catch (const OverBudget&) {
+  } catch (const GraphMemoryPassed&) {
     throw;
   } catch (const std::exception& e) {
     const std::string why = e.what();

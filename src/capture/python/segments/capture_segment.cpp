@@ -10,6 +10,7 @@
 #include "base/events.h"
 #include "base/stopwatch.h"
 #include "base/totals.h"
+#include "capture/entry/late_trace.h"
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/trace_segment.h"
 #include "capture/python/tensors/tensors.h"
@@ -29,7 +30,6 @@ class Attempts {
  public:
   Attempts(const Captured& captured, Segment& segment, Clock::time_point end) : fullgraph_(captured.fullgraph) {
     settings.end = end;
-    settings.deadline_ms = captured.options.deadline_ms;
     settings.memory = compile_budget(captured.options.compile_memory);
     settings.dynamic = captured.options.dynamic;
     settings.history = &segment.history;
@@ -192,11 +192,13 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
     if (r.site.reason.id == Break::TraceFailed) note_failure(segment, r.site.reason.text);
     if (attempts.after(std::move(r)) == Attempts::Next::LeaveToPython) break;
   }
-  const BreakSite& site = attempts.site;
+  BreakSite& site = attempts.site;
+  if (site.reason.id == Break::DeadlinePassed)
+    site.reason = reason_for(site.reason.id, deadline_text(captured.options.deadline_ms, segment.enough_ms));
   const bool may_do_later = site.reason.id == Break::DeadlinePassed || site.reason.id == Break::GraphMemory;
   if (!done && may_do_later && ++segment.late < kMostLateTraces) {
-    const double operators = static_cast<double>(site.operators);
-    return {nullptr, {}, site.reason, operators > 0 ? watch.milliseconds() / operators : 0};
+    const bool lacks_time = site.reason.id == Break::DeadlinePassed;
+    return {nullptr, {}, site.reason, lacks_time ? site.operators : 0};
   }
   if (!done && site.reason.id == Break::TraceFailed && has_parts(segment, attempts.frames, captured)) {
     segment.apart = site.reason.text;
@@ -205,9 +207,6 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   if (!done) {
     if (!attempts.raises.empty()) return {nullptr, attempts.raises};
     segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
-    if (site.reason.id == Break::DeadlinePassed && segment.enough_ms > 0)
-      segment.skipped = reason_for(Break::DeadlinePassed, fmt::format("{} ms; {:.0f} ms would be enough",
-                                                                      captured.options.deadline_ms, segment.enough_ms));
     return {};
   }
   TraceResult& r = *done;

@@ -16,8 +16,8 @@ struct SegmentCapture {
   // Without a variant: the exception that the program itself raises, with fullgraph=True; if empty, segment.skipped
   // says why CPython must run the frame.
   std::string raises;
-  Reason late;  // if set: the trace was given up for lack of time or memory, and another call may try again
-  double ms_per_operator = 0;  // tracing time per recorded operator, if `late` is set; 0: unknown
+  Reason late;            // if set: the trace was given up for lack of time or memory, and another call may try again
+  int64_t operators = 0;  // that it had recorded for lack of time; 0: unknown
 };
 
 // `first`: no part of the outermost call has run yet. Only then the program may be told that it is compiled, and only

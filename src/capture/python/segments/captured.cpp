@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/stopwatch.h"
+#include "capture/entry/operator_count.h"
 #include "capture/python/functions/compilers.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/interpreter/evaluate.h"
@@ -12,7 +13,6 @@
 #include "capture/python/segments/refusal.h"
 #include "capture/python/segments/segment_turn.h"
 #include "capture/python/segments/segmented_call.h"
-#include "capture/python/tensors/operator_count.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/wrapper/captured_function.h"
 
@@ -158,6 +158,7 @@ bool Captured::wait(std::chrono::steady_clock::time_point end, int tier) const {
     try {
       all = wait_for_compile(v->graph, end) && all;
       if (v->report.pending && !is_lost(v->graph)) v->take_compiled();
+      all = wait_for_backward(v->graph, end) && all;
     } catch (const std::exception&) {  // the next call of it gets the error, and runs eager
     }
   }

@@ -52,8 +52,8 @@ CaptureReport Captured::report() const {
         c.outputs = static_cast<int>(v->graph.executable->artifact().outputs.size());
         c.output_bytes = artifact::output_bytes_of(v->graph.executable->artifact());
       }
-      c.trains = v->graph.training != nullptr;
-      if (c.trains) c.activations = v->graph.training->activations;
+      c.trains = v->graph.trains;
+      if (v->graph.training) c.activations = v->graph.training->activations;
       for (const auto& half : v->graph.backward) {
         for (CompileReport& made : half->reports()) c.backward.push_back(std::move(made));
         for (std::string& why : half->failures()) c.backward_failures.push_back(std::move(why));

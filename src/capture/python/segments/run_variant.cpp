@@ -104,6 +104,7 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
     if (ready.checked_at) return true;  // what its inputs must be is not known yet
     early = v.graph.early;
   }
+  if (ready.checked_at) wait_for_backward(v.graph, *ready.checked_at);
   ready.pending = ready.early = early != nullptr;
   const CompiledGraph& graph = early ? *early : v.graph;
   auto reg = [&](int source) { return registers[source]; };

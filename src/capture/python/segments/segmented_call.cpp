@@ -10,13 +10,14 @@
 #include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/entry/frame_events.h"
+#include "capture/entry/late_trace.h"
+#include "capture/entry/operator_count.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/capture_segment.h"
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
 #include "capture/python/segments/run_uncompiled.h"
-#include "capture/python/tensors/operator_count.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "capture/python/wrapper/stance.h"
@@ -112,15 +113,6 @@ bool computes(const Segment& s) {
 
 bool ends_at_returns(const Segment& s) {
   return std::ranges::all_of(s.variants, [](const auto& v) { return v->epilogue.kind == Epilogue::Kind::Return; });
-}
-
-// The operators of eager's run after a trace was given up show how much of the trace was missing. They are more than
-// the trace would record, because an operator may call others.
-void estimate_deadline(Segment& s, double ms_per_operator, int64_t operators, int64_t deadline_ms) {
-  const auto allowed = static_cast<double>(deadline_ms);
-  const double before_ms = std::max(0.0, allowed - s.capture_ms);
-  const double enough_ms = before_ms + ms_per_operator * static_cast<double>(operators);
-  if (enough_ms > allowed) s.enough_ms = std::max(s.enough_ms, enough_ms);
 }
 
 // Gives the warnings of a run, and at the end of the frame those of traces that came to nothing.
@@ -261,7 +253,8 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   if (!made.late.empty()) {
     const OperatorCount operators;
     const bool goes_on = left(leave_to_python(made.late));
-    estimate_deadline(s, made.ms_per_operator, operators.now(), captured_.options.deadline_ms);
+    const LateTrace trace{captured_.options.deadline_ms, s.capture_ms, made.operators};
+    s.enough_ms = std::max(s.enough_ms, trace.enough_ms(operators.with_derivatives()));
     return goes_on;
   }
   const std::shared_ptr<Variant>& v = made.variant;

@@ -210,8 +210,8 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceS
   TraceResult result;
   SegmentTrace segment(t, f, position, settings, result);
   try {
-    result.graph = trace_graph([&] { return segment.run(); }, settings.gradients, [&] { return segment.line(); },
-                               [&] { return segment.instruction(); });
+    result.graph = trace_graph([&] { return segment.run(); }, {settings.end, settings.memory}, settings.gradients,
+                               [&] { return segment.line(); }, [&] { return segment.instruction(); });
     Trace& tr = segment.trace();
     for (const GraphInput& input : result.graph.inputs) {
       if (const int number = tr.numbers.source_of_tensor(input.tensor.get()); number >= 0) {
@@ -239,6 +239,7 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceS
     if (!segment.ended()) {
       result.restart_at = place_of_gradient(e);
       result.site.reason = reason_for(e);
+      result.site.operators = operators_until(e);
     }
   }
   PyErr_Clear();

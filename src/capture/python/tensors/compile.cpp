@@ -25,7 +25,8 @@ constexpr double kBriefUs = 5;
 
 static void set_compiled(CompiledGraph& out, pipeline::Result result) {
   out.executable = std::move(result.executable);
-  if (out.training) out.training->forward = out.executable;
+  out.training = std::move(result.training);
+  out.backward = std::move(result.backward);
   out.report = std::move(result.report);
   out.calls_aten = out.report.ops_extern > 0;
   double us = 0;
@@ -49,10 +50,15 @@ static pipeline::Buckets buckets_in_use() {
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
   if (const std::shared_ptr<pipeline::Background> pending = graph.pending) {
     const py::gil_scoped_release release;
-    if (!pending->is_lost() && !pending->wait_until(end)) return false;
+    return pending->is_lost() || pending->wait_until(end);
   }
+  return true;
+}
+
+bool wait_for_backward(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
+  const auto halves = graph.backward;  // the graph may change while this thread is without the GIL
   const py::gil_scoped_release release;
-  return std::ranges::all_of(graph.backward, [&](const auto& half) { return half->wait_until(end); });
+  return std::ranges::all_of(halves, [&](const auto& half) { return half->wait_until(end); });
 }
 
 bool is_lost(const CompiledGraph& graph) { return graph.pending && graph.pending->is_lost(); }
@@ -92,26 +98,22 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   out.in_grad_mode = graph.in_grad_mode;
   out.on_gpu = graph::first_device(*traced.graph, DeviceType::CUDA).has_value();
   out.views = std::move(traced.views);
-  std::unique_ptr<graph::Graph> main = std::move(traced.graph);
-  if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*main));
-  if (traced.joint) {
-    out.trains = true;
-    const pipeline::Buckets buckets = buckets_in_use();
+  out.trains = traced.joint.has_value();
+  if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*traced.graph));
+  if (out.trains) {
+    pipeline::JointProgram program{.graph = std::move(traced.graph),
+                                   .joint = *std::move(traced.joint),
+                                   .unseen_writes = std::move(traced.unseen_writes),
+                                   .buckets = buckets_in_use()};
     const py::gil_scoped_release release;
-    pipeline::Training training = pipeline::split_training(std::move(main), *traced.joint, options, facts, buckets);
-    out.training = std::move(training.program);
-    out.training->unseen_writes = std::move(traced.unseen_writes);
-    out.backward = std::move(training.backward);
-    main = std::move(training.forward);
+    out.pending = pipeline::start_training(std::move(program), options, std::move(facts), end);
   } else {
     out.unseen_writes = std::move(traced.unseen_writes);
-  }
-  const bool may_have_early = options.kernels && !out.on_gpu && !out.trains;
-  {
+    const bool may_have_early = options.kernels && !out.on_gpu;
     const py::gil_scoped_release release;
-    std::unique_ptr<graph::Graph> copy = may_have_early ? graph::copy(*main) : nullptr;
+    std::unique_ptr<graph::Graph> copy = may_have_early ? graph::copy(*traced.graph) : nullptr;
     pipeline::Traced same = facts;
-    out.pending = pipeline::start_compile(std::move(main), options, std::move(facts), end);
+    out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
     if (copy && !out.pending->is_done()) {
       out.early = std::make_shared<CompiledGraph>();
       out.early->in_grad_mode = out.in_grad_mode;

@@ -159,6 +159,8 @@ PyObject* add_integer_input(int64_t value, const std::string& name) {
 Reason reason_for(const std::exception& e) {
   if (dynamic_cast<const NeedsValue*>(&e)) return reason_for(Break::TensorValue, e.what());
   if (dynamic_cast<const trace::GeneratorChanged*>(&e)) return reason_for(Break::RandomState, e.what());
+  if (dynamic_cast<const trace::DeadlinePassed*>(&e)) return reason_for(Break::DeadlinePassed);
+  if (const auto* m = dynamic_cast<const trace::GraphMemoryPassed*>(&e)) return reason_for(Break::GraphMemory, m->why);
   const bool refused = dynamic_cast<const Unsupported*>(&e) != nullptr;
   return reason_for(refused ? Break::OperatorNotTraced : Break::TraceFailed, e.what());
 }
@@ -169,6 +171,13 @@ int place_of_gradient(const std::exception& e) {
   const auto* g = dynamic_cast<const trace::GradientNotTraced*>(&e);
   return g ? g->place : -1;
 }
+
+int64_t operators_until(const std::exception& e) {
+  const auto* late = dynamic_cast<const trace::DeadlinePassed*>(&e);
+  return late ? late->operators : 0;
+}
+
+bool has_gpu() { return at::hasCUDA(); }
 
 namespace {
 
@@ -367,22 +376,26 @@ bool is_other_function_mode_active() {
   return std::find(modes.begin(), modes.end(), TorchState::kOtherMode) != modes.end();
 }
 
-TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
+TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, const TraceLimits& limits, bool gradients,
                         std::function<std::string()> line, std::function<int()> place) {
   TracedGraph out;
-  out.traced = std::make_shared<trace::Traced>(
-      trace::trace({},
-                   [&](const std::vector<c10::IValue>&) {
-                     std::vector<c10::IValue> results;
-                     for (PyObject* x : body()) {
-                       if (is_tensor(x))
-                         results.emplace_back(THPVariable_Unpack(x));
-                       else
-                         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
-                     }
-                     return results;
-                   },
-                   {.gradients = gradients, .line = std::move(line), .place = std::move(place)}));
+  out.traced =
+      std::make_shared<trace::Traced>(trace::trace({},
+                                                   [&](const std::vector<c10::IValue>&) {
+                                                     std::vector<c10::IValue> results;
+                                                     for (PyObject* x : body()) {
+                                                       if (is_tensor(x))
+                                                         results.emplace_back(THPVariable_Unpack(x));
+                                                       else
+                                                         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
+                                                     }
+                                                     return results;
+                                                   },
+                                                   {.gradients = gradients,
+                                                    .line = std::move(line),
+                                                    .place = std::move(place),
+                                                    .end = limits.end,
+                                                    .memory = limits.memory}));
   const trace::Traced& traced = *out.traced;
   for (const at::Tensor& t : traced.inputs) {
     const bool seen = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr;

@@ -92,6 +92,10 @@ Reason reason_for(const std::exception& e);
 bool is_gradient_error(const std::exception& e);  // trace_graph threw it for a gradient
 // trace_graph threw it for an operator without a traceable gradient: what `place` gave then; otherwise -1.
 int place_of_gradient(const std::exception& e);
+// trace_graph threw it for lack of time: the operators recorded until then; otherwise 0.
+int64_t operators_until(const std::exception& e);
+
+bool has_gpu();  // whether PyTorch sees one
 
 // Torch's global state that a trace depends on and may change.
 struct TorchState {
@@ -152,11 +156,17 @@ struct TracedGraph {
   bool empty = false;              // no operator, output or input
 };
 
+// A trace that passes one of them is given up (trace::TraceOptions).
+struct TraceLimits {
+  std::chrono::steady_clock::time_point end;
+  int64_t memory;  // in bytes, of the graphs of the process
+};
+
 // Runs `body` in a trace, once or twice. Its result are the fake tensors and symbolic integers that the graph returns
 // (borrowed, alive until trace_graph returns). Throws vesta::Unsupported, or what the trace or `body` throws; a body
 // throws at a graph break. `line`: the program's present line, for messages. `place`: a number for the place where the
 // program is.
-TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
+TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, const TraceLimits& limits, bool gradients,
                         std::function<std::string()> line, std::function<int()> place);
 
 struct CompiledGraph {
@@ -168,7 +178,7 @@ struct CompiledGraph {
   std::shared_ptr<CompiledGraph> early;
   bool trains = false;  // gradients are recorded
   // The program whose forward half is the executable, and the compiles of its backward halves.
-  std::shared_ptr<runtime::Differentiable> training;
+  std::shared_ptr<const runtime::Differentiable> training;
   std::vector<std::shared_ptr<pipeline::BackwardCompiles>> backward;
   bool in_grad_mode = false;  // as in the trace
   bool on_gpu = false;        // a value of the graph is on a GPU
@@ -185,9 +195,10 @@ struct CompiledGraph {
 // background.
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
                             std::chrono::steady_clock::time_point end);
-// Waits until `end` for a compile in the background, without the GIL, and for those of a graph with gradients, which it
-// takes. False: one is still running.
+// Waits until `end` for a compile in the background, without the GIL. False: it is still running.
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
+// The same for those of the backward halves, which are known when the compile of the forward half has been taken.
+bool wait_for_backward(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
 // Its compile was that of this process's parent, and its result never comes.
 bool is_lost(const CompiledGraph& graph);
 // Takes what a compile in the background has made. False: it is still running. Throws what the compile threw. The graph

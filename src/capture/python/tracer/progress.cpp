@@ -41,7 +41,7 @@ bool Progress::begin_instruction(Frame* f, int position) {
 void Progress::check_bounds() {
   const TraceSettings& s = t_.settings;
   if (s.end != Clock::time_point::max() && Clock::now() > s.end)
-    t_.graph_break(reason_for(Break::DeadlinePassed, std::to_string(s.deadline_ms) + " ms"));
+    t_.graph_break(Break::DeadlinePassed);
   else if (!graphs_fit(s.memory))
     t_.graph_break(Break::GraphMemory, why_graphs_do_not_fit(s.memory));
 }

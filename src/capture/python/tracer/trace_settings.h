@@ -57,9 +57,8 @@ struct TraceSettings {
   int stop_at = -1;  // end the trace before this instruction of the root frame, by its count; -1: run to the end
   int64_t most_instructions = 20'000'000;
   int64_t most_before_operators = 1'000'000;  // instructions before the first operator, traced in half a second
-  // A trace that takes longer is given up. `deadline_ms`: the option, for the message.
+  // A trace that takes longer is given up.
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
-  int64_t deadline_ms = -1;
   // A trace is given up when the graphs of the process do not fit into this budget (compile_budget()).
   int64_t memory = std::numeric_limits<int64_t>::max();
 };

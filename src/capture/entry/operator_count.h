@@ -11,13 +11,13 @@ class OperatorCount {
   ~OperatorCount();
   OperatorCount(const OperatorCount&) = delete;
   int64_t now() const;  // since the object was made
+  // The same, and for each node that autograd has made as many as a derivative usually calls.
+  int64_t with_derivatives() const;
 
  private:
   const uint64_t callback_;
   const int64_t before_;
+  const uint64_t nodes_before_;
 };
-
-// Whether PyTorch sees a GPU.
-bool has_gpu();
 
 }  // namespace vesta::capture
