@@ -130,7 +130,8 @@ def test_a_second_process_plans_and_generates_nothing(name: str, tmp_path: Path)
     warm = process(tmp_path / "cache", PROGRAMS[name])
     assert all(warm["cached"]) and len(warm["cached"]) == len(cold["cached"])
     for stages in warm["stages"]:
-        assert stages == ["trace", "find", "load"]
+        # A joint graph is split each time; its halves are found.
+        assert [s for s in stages if s != "split"] == ["trace", "find", "load"]
     for told in ("kernels", "externs", "guards", "fused", "code"):
         assert warm[told] == cold[told], told
     found = "(found in the cache)"

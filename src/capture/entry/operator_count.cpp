@@ -8,7 +8,7 @@
 namespace vesta::capture {
 namespace {
 
-// A product has two gradients, each a product and a transposition; most others have one gradient of one or two.
+// A product has two gradients, each a transposition and a product. Most other derivatives call one or two operators.
 constexpr int64_t kOperatorsPerDerivative = 4;
 
 thread_local int64_t count = 0;

@@ -13,6 +13,7 @@
 #include "capture/entry/late_trace.h"
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/trace_segment.h"
+#include "capture/python/tensors/compile.h"
 #include "capture/python/tensors/tensors.h"
 #include "pipeline/strategy.h"
 

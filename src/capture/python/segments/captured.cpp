@@ -13,6 +13,7 @@
 #include "capture/python/segments/refusal.h"
 #include "capture/python/segments/segment_turn.h"
 #include "capture/python/segments/segmented_call.h"
+#include "capture/python/tensors/compile.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/wrapper/captured_function.h"
 

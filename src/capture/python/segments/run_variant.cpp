@@ -7,6 +7,7 @@
 #include "capture/python/epilogue/reconstruct.h"
 #include "capture/python/epilogue/writes.h"
 #include "capture/python/guards/guard_text.h"
+#include "capture/python/tensors/compile.h"
 #include "capture/python/tensors/profiled.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tensors/tensors.h"

@@ -18,6 +18,7 @@
 #include "capture/python/segments/place_name.h"
 #include "capture/python/segments/refusal.h"
 #include "capture/python/segments/run_uncompiled.h"
+#include "capture/python/tensors/compile.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "capture/python/wrapper/stance.h"

@@ -13,7 +13,7 @@
 #include "capture/python/guards/guard_program.h"
 #include "capture/python/guards/watched.h"
 #include "capture/python/segments/tier_turns.h"
-#include "capture/python/tensors/tensors.h"
+#include "capture/python/tensors/compile.h"
 #include "capture/python/tracer/tracer.h"
 #include "capture/python/wrapper/profit_by_signature.h"
 #include "vesta/capture_report.h"

@@ -1,12 +1,11 @@
-// From a traced graph to a compiled one, on a thread of the pipeline's.
+#include "capture/python/tensors/compile.h"
+
 #include <ATen/Context.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 
 #include "base/log.h"
-#include "capture/python/tensors/run.h"
-#include "capture/python/tensors/tensors.h"
 #include "capture/python/torch_logs.h"
 #include "graph/copy.h"
 #include "graph/device.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "capture/python/object.h"
-#include "capture/python/tensors/tensors.h"
+#include "capture/python/tensors/compile.h"
 
 namespace vesta::runtime {
 class Executable;
