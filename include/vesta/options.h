@@ -24,9 +24,9 @@ struct VESTA_API Options {
   // "fast" keeps fp32 between fused half-precision operators; "eager" rounds wherever eager rounds.
   std::string numerics = "fast";
   // How many milliseconds one call waits for compiles, of all its parts together; -1: no bound. A call whose time is up
-  // runs eager. A compile that has a graph ends in the background then, and later calls use it. A trace is given up;
-  // later calls try again a few times. Compiles with autotune_seconds are waited for, and AOTAutograd, which
-  // torch.compile calls where gradients are recorded, cannot be stopped.
+  // runs eager. A compile that has a graph ends in the background then, and later calls use it. A trace that has not
+  // ended after four fifths of the time is given up; later calls try again a few times. Compiles with autotune_seconds
+  // are waited for, and AOTAutograd, which torch.compile calls where gradients are recorded, cannot be stopped.
   int64_t deadline_ms = 10'000;
   // How many bytes all compiles of the process may take together, by estimates; -1: a quarter of the memory that the
   // process may use. A compile that does not fit waits for others. One that is too large alone is given up: its calls

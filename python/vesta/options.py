@@ -9,10 +9,10 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     Raise an error instead of running eager.
 ``deadline_ms`` (int; 10000)
     How many milliseconds one call waits for compiles, of all its parts together. A call whose time is up runs eager. A
-    compile that has a graph ends in the background, and later calls use it. A trace is given up, and later calls try
-    again a few times; then :func:`vesta.explain` names a deadline that would be enough. -1: no bound. Calls always wait
-    for compiles with ``autotune_seconds`` on a GPU. Where ``torch.compile`` records gradients, nothing can stop
-    PyTorch's AOTAutograd, which is Python.
+    compile that has a graph ends in the background, and later calls use it. A trace that has not ended after four
+    fifths of the time is given up, and later calls try again a few times; then :func:`vesta.explain` names a deadline
+    that would be enough. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a GPU. Where
+    ``torch.compile`` records gradients, nothing can stop PyTorch's AOTAutograd, which is Python.
     Without this option, ``VESTA_DEADLINE_MS`` in the environment.
 ``compile_memory`` (int; -1)
     How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three

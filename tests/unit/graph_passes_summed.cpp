@@ -53,7 +53,9 @@ TEST(SummedProducts, BecomeOne) {
   });
   EXPECT_EQ(names, (std::vector<std::string>{"aten::cat", "aten::cat", "aten::linear", "aten::add.Tensor"}));
   g->for_each_node([&](const Node* n) {
-    if (n->op->name == "aten::cat") EXPECT_EQ(hint(n->results[0]->type.sizes[0]), 4 + 4 + 2);
+    if (n->op->name == "aten::cat") {
+      EXPECT_EQ(hint(n->results[0]->type.sizes[0]), 4 + 4 + 2);
+    }
   });
 }
 

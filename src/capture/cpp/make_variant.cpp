@@ -119,14 +119,15 @@ struct Maker {
     v->dynamic = dynamic;
     auto constants = std::make_shared<std::vector<c10::IValue>>();
     const auto traced_with = [&](bool gradients) {
-      return trace::trace(trace_inputs(dynamic),
-                          [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
-                            detail::Results results;
-                            constants->clear();
-                            program(leaves, results, *constants);
-                            return std::move(results.values);
-                          },
-                          {.gradients = gradients, .end = end, .memory = compile_budget(options.compile_memory)});
+      return trace::trace(
+          trace_inputs(dynamic),
+          [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
+            detail::Results results;
+            constants->clear();
+            program(leaves, results, *constants);
+            return std::move(results.values);
+          },
+          {.gradients = gradients, .end = end_of_trace(end), .memory = compile_budget(options.compile_memory)});
     };
     trace::Traced traced;
     try {

@@ -2,10 +2,15 @@
 // call then runs eager, and the operators of that run show how much of the trace was missing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 namespace vesta::capture {
+
+// Until when a trace may run, in a call that waits until `end` from now on. A fifth of the time is left for the end of
+// the trace: its fake tensors, autograd's nodes and the program's objects are destroyed in the call, too.
+std::chrono::steady_clock::time_point end_of_trace(std::chrono::steady_clock::time_point end);
 
 struct LateTrace {
   int64_t deadline_ms = 0;

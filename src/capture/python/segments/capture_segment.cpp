@@ -30,7 +30,7 @@ constexpr int kMostTraces = 24;  // of one segment for one call: each break move
 class Attempts {
  public:
   Attempts(const Captured& captured, Segment& segment, Clock::time_point end) : fullgraph_(captured.fullgraph) {
-    settings.end = end;
+    settings.end = end_of_trace(end);
     settings.memory = compile_budget(captured.options.compile_memory);
     settings.dynamic = captured.options.dynamic;
     settings.history = &segment.history;
