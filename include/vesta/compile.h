@@ -178,8 +178,8 @@ auto compile(F&& f, Options options = {}) {
   }
 }
 
-// Compiles what a call with such arguments needs, and runs nothing of it: for servers, before the first request. The
-// callable is called on tensors of a trace, which have no values. It waits for the compile, whatever
+// Compiles what a call with such arguments needs, packs its weights, and runs nothing of it: for servers, before the
+// first request. The callable is called on tensors of a trace, which have no values. It waits for the compile, whatever
 // Options::deadline_ms and Options::background say.
 template <class F, class... A>
 Warmed warm(const Compiled<F>& f, A&&... args) {

@@ -23,16 +23,18 @@ struct VESTA_API Options {
   int64_t packed_weights = -1;
   // "fast" keeps fp32 between fused half-precision operators; "eager" rounds wherever eager rounds.
   std::string numerics = "fast";
-  // How many milliseconds one call waits for compiles, of all its parts together; -1: no bound. A call whose time is up
-  // runs eager. A compile that has a graph ends in the background then, and later calls use it. A trace that has not
-  // ended after four fifths of the time is given up; later calls try again a few times. Compiles with autotune_seconds
-  // are waited for, and AOTAutograd, which torch.compile calls where gradients are recorded, cannot be stopped.
+  // How many milliseconds one call waits for compiles and packs weights, of all its parts together; -1: no bound. A
+  // call whose time is up runs eager. A compile that has a graph ends in the background then, and later calls use it.
+  // A trace that has not ended after four fifths of the time is given up; later calls try again a few times. Compiles
+  // with autotune_seconds are waited for, and AOTAutograd, which torch.compile calls where gradients are recorded,
+  // cannot be stopped.
   int64_t deadline_ms = 10'000;
   // How many bytes all compiles of the process may take together, by estimates; -1: a quarter of the memory that the
   // process may use. A compile that does not fit waits for others. One that is too large alone is given up: its calls
   // run eager, in Python the functions that it calls are compiled apart, and the reason names what would be enough.
   int64_t compile_memory = -1;
-  // No call waits for a compile that has a graph: it runs eager until the compile has ended in the background.
+  // No call waits for a compile that has a graph, or while many weights are packed: it runs eager until both have ended
+  // in the background.
   bool background = false;
   // "whole": every graph is compiled to machine code. "auto": only if a prediction says that this gains time over
   // `expected_calls` calls; otherwise the graph is run as calls into ATen, or the program runs eager. Graphs on a GPU,

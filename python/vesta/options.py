@@ -8,11 +8,11 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``strict`` (bool; False)
     Raise an error instead of running eager.
 ``deadline_ms`` (int; 10000)
-    How many milliseconds one call waits for compiles, of all its parts together. A call whose time is up runs eager. A
-    compile that has a graph ends in the background, and later calls use it. A trace that has not ended after four
-    fifths of the time is given up, and later calls try again a few times; then :func:`vesta.explain` names a deadline
-    that would be enough. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a GPU. Where
-    ``torch.compile`` records gradients, nothing can stop PyTorch's AOTAutograd, which is Python.
+    How many milliseconds one call waits for compiles and packs weights, of all its parts together. A call whose time is
+    up runs eager. A compile that has a graph ends in the background, and later calls use it. A trace that has not
+    ended after four fifths of the time is given up, and later calls try again a few times; then :func:`vesta.explain`
+    names a deadline that would be enough. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a
+    GPU. Where ``torch.compile`` records gradients, nothing can stop PyTorch's AOTAutograd, which is Python.
     Without this option, ``VESTA_DEADLINE_MS`` in the environment.
 ``compile_memory`` (int; -1)
     How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three
@@ -23,8 +23,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     that the process may use. What AOTAutograd takes is not counted.
     Without this option, ``VESTA_COMPILE_MEMORY`` in the environment.
 ``background`` (bool; False)
-    True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.
-    :func:`vesta.wait` waits for it.
+    True: no call waits for a compile that has a graph, or while many weights are packed; calls run eager until both
+    have ended in the background. :func:`vesta.wait` waits for it.
 ``strategy`` ("whole" or "auto"; "whole")
     "auto": a graph is compiled to machine code only if that is predicted to save time over ``expected_calls`` calls;
     otherwise it runs as calls into ATen, or the program runs eager. The argument ``strategy`` of :func:`vesta.compile`

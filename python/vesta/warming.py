@@ -77,10 +77,10 @@ def warm(
 ) -> Warmed:
     """Compiles what calls with such arguments need, and runs nothing: for servers, before the first request.
 
-    The Python code is traced up to its first graph break, with its side effects taken back, and the graph is compiled,
-    whatever ``deadline_ms`` and ``background`` say. ``vesta.warm`` does not reach the code after a graph break; the
-    result names such places. The first real call still prepares weights, and on a GPU the second one records a CUDA
-    graph. Call it in the modes in which the function will be called, such as ``torch.inference_mode()``.
+    The Python code is traced up to its first graph break, with its side effects taken back, the graph is compiled and
+    its weights are packed, whatever ``deadline_ms`` and ``background`` say. ``vesta.warm`` does not reach the code
+    after a graph break; the result names such places. On a GPU the second real call still records a CUDA graph. Call
+    it in the modes in which the function will be called, such as ``torch.inference_mode()``.
 
     Args:
         compiled: A result of :func:`vesta.compile`.

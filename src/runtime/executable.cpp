@@ -18,6 +18,7 @@
 #include "machine/cuda/retired.h"
 #include "runtime/bound_program.h"
 #include "runtime/cuda/recordings.h"
+#include "runtime/parallel.h"
 #include "runtime/prepacked.h"
 #include "runtime/random_state.h"
 #include "runtime/resolver.h"
@@ -229,6 +230,46 @@ std::span<const std::unique_ptr<Executable>> Executable::entries() const { retur
 
 int64_t Executable::times_prepacked() const { return impl_->prepacked.times_computed(); }
 void Executable::drop_prepacked() const { impl_->prepacked.drop(); }
+
+void Executable::pack(const CallInputs& in) const {
+  if (impl_->artifact.prepacked.empty()) return;
+  const c10::OptionalDeviceGuard on(impl_->device.is_cpu() ? std::nullopt : std::optional(impl_->device));
+  void* const stream = impl_->recordings ? current_stream(impl_->device) : nullptr;
+  if (impl_->recordings && machine::is_capturing(stream)) return;  // a captured run computes them itself
+  Sizes sizes(impl_->resolver, impl_->check, in);
+  const BelowAutograd guard;
+  Addresses addresses;
+  read_addresses(in, addresses);
+  CallInputs at_once = in;
+  at_once.addresses = {addresses.data(), addresses.size()};
+  at_once.packs = true;
+  impl_->prepacked.get(at_once, sizes, impl_->device, stream);
+}
+
+std::function<void(const CancelToken&)> Executable::packing(const std::shared_ptr<const Executable>& program,
+                                                            const CallInputs& in) {
+  // The program may give a parameter other memory meanwhile. These tensors keep what it has now.
+  struct Inputs {
+    std::vector<at::Tensor> tensors;
+    std::vector<int64_t> integers;
+    Prepacked::Draft draft;
+  };
+  auto inputs = std::make_shared<Inputs>();
+  for (size_t i = 0; i < in.tensor_count(); ++i) inputs->tensors.push_back(in.tensor(i).variable_data());
+  inputs->integers.assign(in.integers.begin(), in.integers.end());
+  inputs->draft = program->impl_->prepacked.draft(in);
+  return [program, inputs](const CancelToken& cancel) {
+    Impl& impl = *program->impl_;
+    const OneThread one;
+    const BelowAutograd guard;
+    CallInputs same{inputs->tensors, {}, inputs->integers};
+    Addresses addresses;
+    read_addresses(same, addresses);
+    same.addresses = {addresses.data(), addresses.size()};
+    Sizes sizes(impl.resolver, impl.check, same);
+    impl.prepacked.finish(std::move(inputs->draft), same, sizes, cancel);
+  };
+}
 
 std::optional<GraphReport> Executable::graphs() const {
   return impl_->recordings ? std::optional(impl_->recordings->report()) : std::nullopt;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "artifact/artifact.h"
+#include "base/cancel.h"
 #include "runtime/graph_options.h"
 #include "runtime/input_check.h"
 #include "vesta/report.h"
@@ -28,6 +29,14 @@ class FailedAfterWriting : public std::exception {
       : cause(std::move(cause)) {}  // NOLINT(bugprone-throw-keyword-missing)
   const char* what() const noexcept override { return "a run failed after it had begun to write its inputs"; }
   const std::exception_ptr cause;
+};
+
+// A run needs packed weights that do not exist yet, and CallInputs::packs is false. Nothing was written.
+class NotPacked : public std::exception {
+ public:
+  explicit NotPacked(int64_t bytes) : bytes(bytes) {}
+  const char* what() const noexcept override { return "its weights are not packed yet"; }
+  const int64_t bytes;  // of the weights
 };
 
 class Executable {
@@ -70,6 +79,12 @@ class Executable {
   // How often prepacked constants were computed. A caller that learns that one of their parameters is gone drops them.
   int64_t times_prepacked() const;
   void drop_prepacked() const;
+  // Packs the weights among these inputs as the first run would do it. Requires accepts().
+  void pack(const CallInputs& inputs) const;
+  // The same as work for another thread, which takes one core and may be cancelled between two weights. It holds the
+  // inputs' memory. The program must not shrink a storage of theirs meanwhile (torch.UntypedStorage.resize_).
+  static std::function<void(const CancelToken&)> packing(const std::shared_ptr<const Executable>& program,
+                                                         const CallInputs& inputs);
 
  private:
   void run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,

@@ -27,6 +27,8 @@ struct CallInputs {
   // The address of each tensor's first element. Empty: the addresses have not been read. nullptr: the tensor has no
   // elements, or no memory yet.
   std::span<const void* const> addresses = {};
+  // False: a run on a CPU that must pack more than a few weights first throws NotPacked (executable.h) instead.
+  bool packs = true;
   const at::Tensor& tensor(size_t i) const { return i < arguments.size() ? arguments[i] : bound[i - arguments.size()]; }
   size_t tensor_count() const { return arguments.size() + bound.size(); }
 };

@@ -1,6 +1,9 @@
 #include "runtime/parallel.h"
 
 #include <ATen/Parallel.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -29,6 +32,15 @@ struct alignas(64) Part {
 };
 
 }  // namespace
+
+// at::set_num_threads() would change the other threads of the process.
+#ifdef _OPENMP
+OneThread::OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
+OneThread::~OneThread() { omp_set_num_threads(before_); }
+#else
+OneThread::OneThread() : before_(0) {}
+OneThread::~OneThread() = default;
+#endif
 
 int64_t parallel_grain(int64_t items, int64_t item_nanoseconds) {
   item_nanoseconds = std::max<int64_t>(item_nanoseconds, 1);

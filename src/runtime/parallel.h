@@ -12,6 +12,17 @@ namespace vesta::runtime {
 void run_parallel(machine::KernelFn fn, void* const* buffers, const int64_t* sizes, int64_t scratch_bytes,
                   int64_t items, int64_t grain);
 
+// While it lives, work of this thread takes no other thread.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread& operator=(OneThread&&) = delete;  // neither copied nor moved
+
+ private:
+  int before_;
+};
+
 // The grain for this work. 0: splitting it does not pay.
 int64_t parallel_grain(int64_t items, int64_t item_nanoseconds);
 

@@ -2,12 +2,17 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "base/fault.h"
 #include "machine/cuda/graph.h"
+#include "runtime/executable.h"
 #include "runtime/runner.h"
 #include "runtime/workspace.h"
 
 namespace vesta::runtime {
 namespace {
+
+// The weights that any run packs itself, in bytes: it takes about two milliseconds.
+constexpr int64_t kPackedAtOnce = 2 << 20;
 
 // The null pointer names the default stream.
 void note_stream(const PrepackedSet& set, void* stream) {
@@ -53,47 +58,66 @@ std::shared_ptr<const PrepackedSet> Prepacked::get(const CallInputs& in, Sizes& 
   return set;
 }
 
-std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes& sizes, c10::Device device,
-                                                    void* stream) {
-  auto set = std::make_shared<PrepackedSet>();
-  set->last_stream = set.get();  // none
-  set->tensors.resize(artifact_.buffers.size());
+void Prepacked::add(PrepackedSet& set, const artifact::Packing& packing, std::shared_ptr<const PackedTensors> part) {
+  set.take(packing, part->tensors());
+  set.parts.push_back(std::move(part));
+}
+
+Prepacked::Draft Prepacked::draft(const CallInputs& in) {
+  Draft out;
+  out.set = std::make_shared<PrepackedSet>();
+  PrepackedSet& set = *out.set;
+  set.last_stream = &set;  // none
+  set.tensors.resize(artifact_.buffers.size());
   // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
-  for (const int i : artifact_.prepacked_parameters) set->versions.emplace_back(in.tensor(static_cast<size_t>(i)));
-  const auto add = [&](const artifact::Packing& packing, std::shared_ptr<const PackedTensors> part) {
-    set->take(packing, part->tensors());
-    set->parts.push_back(std::move(part));
-  };
-  struct Missing {
-    std::vector<at::Tensor> parameters;
-    ParameterVersions versions;
-  };
-  std::vector<const artifact::Packing*> to_compute;
-  std::vector<Missing> missing;  // parallel to it
+  for (const int i : artifact_.prepacked_parameters) set.versions.emplace_back(in.tensor(static_cast<size_t>(i)));
   for (const artifact::Packing& packing : packings()) {
     std::vector<at::Tensor> parameters;
     for (const int i : packing.parameters) parameters.push_back(in.tensor(static_cast<size_t>(i)));
     if (auto part = packing.name.empty() ? nullptr : find_packed(packing.name, parameters)) {
-      add(packing, std::move(part));
+      add(set, packing, std::move(part));
       continue;
     }
-    to_compute.push_back(&packing);
+    for (const at::Tensor& t : parameters) out.bytes += t.numel() * static_cast<int64_t>(t.itemsize());
     ParameterVersions versions(parameters.begin(), parameters.end());
-    missing.push_back({std::move(parameters), std::move(versions)});
+    out.missing.push_back({&packing, std::move(parameters), std::move(versions)});
   }
-  if (missing.empty()) return set;
+  return out;
+}
+
+void Prepacked::keep(PrepackedSet& set, Missing missing, Made made, void* stream) {
+  const artifact::Packing& packing = *missing.packing;
+  bool shared = !packing.name.empty();
+  for (const ParameterVersion& v : missing.versions) shared &= v.is_known();
+  auto part =
+      std::make_shared<const PackedTensors>(shared ? packing.name : "", std::move(made.tensors), made.bytes, stream);
+  add(set, packing, shared ? share_packed(packing.name, std::move(missing.versions), missing.parameters, part) : part);
+}
+
+std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes& sizes, c10::Device device,
+                                                    void* stream) {
+  Draft d = draft(in);
+  if (d.missing.empty()) return d.set;
+  if (!in.packs && device.is_cpu() && d.bytes > kPackedAtOnce) throw NotPacked(d.bytes);
+  std::vector<const artifact::Packing*> to_compute;
+  for (const Missing& m : d.missing) to_compute.push_back(m.packing);
+  fault::reached("pack");
   std::vector<Made> made = compute(to_compute, in, sizes, device);
   if (!device.is_cpu()) wait_for_stream(device);
-  for (size_t i = 0; i < missing.size(); ++i) {
-    const artifact::Packing& packing = *to_compute[i];
-    Missing& m = missing[i];
-    bool shared = !packing.name.empty();
-    for (const ParameterVersion& v : m.versions) shared &= v.is_known();
-    auto part = std::make_shared<const PackedTensors>(shared ? packing.name : "", std::move(made[i].tensors),
-                                                      made[i].bytes, stream);
-    add(packing, shared ? share_packed(packing.name, std::move(m.versions), m.parameters, part) : part);
+  for (size_t i = 0; i < d.missing.size(); ++i) keep(*d.set, std::move(d.missing[i]), std::move(made[i]), stream);
+  return d.set;
+}
+
+void Prepacked::finish(Draft draft, const CallInputs& in, Sizes& sizes, const CancelToken& cancel) {
+  for (Missing& m : draft.missing) {
+    cancel.check();
+    fault::reached("pack");
+    std::vector<Made> made = compute({m.packing}, in, sizes, c10::kCPU);
+    keep(*draft.set, std::move(m), std::move(made.front()), nullptr);
   }
-  return set;
+  const std::lock_guard lock(mutex_);
+  set_.store(draft.set);
+  ++times_;
 }
 
 std::vector<Prepacked::Made> Prepacked::compute(const std::vector<const artifact::Packing*>& packings,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "artifact/packing.h"
+#include "base/cancel.h"
 #include "runtime/bound_program.h"
 #include "runtime/resolver.h"
 #include "runtime/shared_constants.h"
@@ -33,11 +34,27 @@ class Prepacked {
   // `program`: the bound prepacked steps of the artifact. Both outlive it.
   Prepacked(const artifact::Artifact& artifact, const BoundProgram& program) : artifact_(artifact), program_(program) {}
 
-  // The constants for a run on `device`, with `stream` as its current stream if it is a GPU.
+  // The constants for a run on `device`, with `stream` as its current stream if it is a GPU. Throws NotPacked.
   std::shared_ptr<const PrepackedSet> get(const CallInputs& in, Sizes& sizes, c10::Device device, void* stream);
   // The same for a run that the caller captures: the capture computes them, because its replays must see what is
   // written to parameters in between, as eager's do.
   std::shared_ptr<const PrepackedSet> captured(const CallInputs& in, Sizes& sizes, c10::Device device);
+
+  // The constants that exist, and those that are to be computed.
+  struct Missing {
+    const artifact::Packing* packing = nullptr;
+    std::vector<at::Tensor> parameters;
+    ParameterVersions versions;
+  };
+  struct Draft {
+    std::shared_ptr<PrepackedSet> set;
+    std::vector<Missing> missing;
+    int64_t bytes = 0;  // of the parameters of what is missing
+  };
+  Draft draft(const CallInputs& in);
+  // Computes on the CPU what the draft lacks, each weight apart, and keeps the set. Runs on another thread than calls
+  // do: they find the weights that are done, and none waits. `in`: tensors with the memory of the draft's parameters.
+  void finish(Draft draft, const CallInputs& in, Sizes& sizes, const CancelToken& cancel);
 
   int64_t bytes() const;
   int64_t times_computed() const { return times_.load(std::memory_order_relaxed); }
@@ -51,6 +68,9 @@ class Prepacked {
   bool current(const PrepackedSet& set, const CallInputs& in) const;
   const std::vector<artifact::Packing>& packings();
   std::shared_ptr<const PrepackedSet> make(const CallInputs& in, Sizes& sizes, c10::Device device, void* stream);
+  static void add(PrepackedSet& set, const artifact::Packing& packing, std::shared_ptr<const PackedTensors> part);
+  // What was computed for `missing`, as a part of the set that other programs find.
+  static void keep(PrepackedSet& set, Missing missing, Made made, void* stream);
   // Runs the steps of these packings.
   std::vector<Made> compute(const std::vector<const artifact::Packing*>& packings, const CallInputs& in, Sizes& sizes,
                             c10::Device device) const;

@@ -317,6 +317,36 @@ TEST(CaptureFunctions, ThreadsCompileAndCall) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(CaptureFunctions, WeightsArePackedInTheBackground) {
+  using namespace std::chrono_literals;
+  const Tensor w = at::randint(-3, 4, {1024, 1024}).to(at::kFloat);  // sums of integers have no rounding errors
+  auto f = vesta::compile([w](const Tensor& x) { return at::linear(x, w); }, {.background = true, .cache = false});
+  const Tensor x = at::randint(-3, 4, {64, 1024}).to(at::kFloat);
+  EXPECT_TRUE(close(f(x), at::linear(x, w)));
+  EXPECT_TRUE(vesta::wait(60));
+  const auto check = [&] {
+    vesta::fault::inject("pack", [] { std::this_thread::sleep_for(500ms); });
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(close(f(x), at::linear(x, w)));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 400ms);
+    EXPECT_TRUE(vesta::wait(60));
+    vesta::fault::inject("pack", nullptr);
+    EXPECT_TRUE(close(f(x), at::linear(x, w)));
+  };
+  check();
+  ASSERT_EQ(f.report().variants.size(), 1u);
+  EXPECT_GT(f.report().variants[0].packed_bytes, 0);
+  w.mul_(2);  // is packed once more
+  check();
+  const auto is_packing = [](const vesta::Fallback& b) {
+    return b.reason == "its weights are packed in the background";
+  };
+  const std::vector<vesta::Fallback> fallbacks = f.report().fallbacks;
+  const auto packing = std::ranges::find_if(fallbacks, is_packing);
+  ASSERT_NE(packing, fallbacks.end());
+  EXPECT_EQ(packing->count, 4);
+}
+
 TEST(CaptureFunctions, ACallWaitsNoLongerThanItsDeadline) {
   using namespace std::chrono_literals;
   vesta::fault::inject("plan", [] { std::this_thread::sleep_for(500ms); });

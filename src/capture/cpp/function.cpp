@@ -180,9 +180,9 @@ Way make(Function::Impl& impl, const Call& call, uint64_t context, const Functio
       impl.pending.push_back({made_now, {key, context}, std::move(why), impl.last_compile_ms, again});
     return {.eager = kInBackground, .pending = made_now->pending};
   }
-  if (made_now->may_do_later && ++impl.late < kMostLateTraces) {
+  if (made_now->late && ++impl.late < kMostLateTraces) {
     Way way = refused(made_now->eager_reason, made_now->error);
-    way.late = made_now->late;
+    way.late = *made_now->late;
     return way;
   }
   impl.publish(made_now, generation, std::move(why));
@@ -215,8 +215,9 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   if (!variant->eager_reason.empty())
     return variant->error ? impl.fall_back(variant->eager_reason, variant->error)
                           : impl.count_eager(variant->eager_reason);
-  const runtime::CallInputs in = inputs_of(call, *variant);
+  runtime::CallInputs in = inputs_of(call, *variant);
   if (const char* const why = why_not_run(*variant, in)) return impl.count_eager(why);
+  in.packs = false;
   results.constants = variant->constants;
   std::span<at::Tensor> given;
   if (give_away) given = {call.tensors.data(), call.tensors.size()};
@@ -226,11 +227,21 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     const int64_t weight = impl.account.weight(impl.hits.value());
     std::optional<Stopwatch> watch;
     if (weight > 0) watch.emplace();
-    if (variant->training) {
-      const at::AutoGradMode on(true);  // the graph says where the program records no gradients
-      runtime::run(variant->training, in, results.values);
-    } else {
-      variant->executable->run(in, results.values, given);
+    const auto run_once = [&] {
+      if (variant->training) {
+        const at::AutoGradMode on(true);  // the graph says where the program records no gradients
+        runtime::run(variant->training, in, results.values);
+      } else {
+        variant->executable->run(in, results.values, given);
+      }
+    };
+    try {
+      run_once();
+    } catch (const runtime::NotPacked& e) {
+      results.values.clear();
+      if (!variant->packing->pack(variant->executable, in, e.bytes))
+        return impl.count_eager(capture::kPacksInBackground);
+      run_once();
     }
     trace::apply(variant->views, results.values, variant->training != nullptr);
     if (watch) impl.account.ran(watch->milliseconds(), weight);
@@ -267,6 +278,7 @@ Warmed Function::warm(Call& call, const Program& program) {
   const FunctionVariant& v = *way.variant;
   if (!v.eager_reason.empty()) return {.eager = v.eager_reason};
   if (const char* const why = why_not_run(v, inputs_of(call, v))) return {.eager = why};
+  v.executable->pack(inputs_of(call, v));
   return {.ready = true, .is_new = way.is_new || waited};
 }
 
@@ -300,8 +312,10 @@ bool Function::wait(std::chrono::steady_clock::time_point end) {
   for (const auto& compile : running) all = (compile->wait_until(end) || compile->is_lost()) && all;
   impl_->take_finished();
   const auto list = impl_->variants.load();
-  for (const auto& v : *list)
+  for (const auto& v : *list) {
     for (const auto& half : v->backward) all = half->wait_until(end) && all;
+    if (v->packing) all = v->packing->wait_until(end) && all;
+  }
   return all;
 }
 

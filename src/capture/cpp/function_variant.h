@@ -6,11 +6,13 @@
 #include <ATen/core/ivalue.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "capture/entry/late_trace.h"
+#include "capture/entry/weight_packing.h"
 #include "pipeline/backward.h"
 #include "runtime/executable.h"
 #include "trace/tensors/view_relation.h"
@@ -31,8 +33,7 @@ struct FunctionVariant {
   std::shared_ptr<const runtime::Executable> executable;  // for an eager variant: checks inputs, runs nothing
   std::shared_ptr<pipeline::Background> pending;          // the compile, until take_compiled() has its result
   std::string eager_reason;                               // not empty: such calls run eager
-  bool may_do_later = false;                              // an eager variant: for lack of time or memory
-  LateTrace late;                                         // an eager variant for lack of time
+  std::optional<LateTrace> late;                          // an eager variant for lack of time or memory
   std::string failure;             // an error of Vesta's own with symbolic sizes; the variant has none
   std::exception_ptr error;        // what strict mode rethrows for an eager variant; null if the program itself raised
   bool in_grad_mode = false;       // an operator was recorded while gradient mode was on
@@ -40,6 +41,7 @@ struct FunctionVariant {
   // A program that records gradients, whose forward half is the executable, and the compiles of its backward halves.
   std::shared_ptr<const runtime::Differentiable> training;
   std::vector<std::shared_ptr<pipeline::BackwardCompiles>> backward;
+  std::shared_ptr<WeightPacking> packing;
   std::vector<trace::ViewRelation> views;
   std::vector<at::Tensor> lifted;  // tensors that the program captured: the executable's last inputs
   std::shared_ptr<const std::vector<c10::IValue>> constants;

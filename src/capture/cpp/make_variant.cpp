@@ -156,6 +156,7 @@ struct Maker {
     } else {
       v->pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts), end);
     }
+    v->packing = std::make_shared<WeightPacking>(options);
     v->take_compiled();
     totals::of(totals::Count::Variants).add();
     return v;
@@ -188,8 +189,7 @@ struct Maker {
     });
     std::string reason;
     std::exception_ptr error;  // Vesta's own; null for the program's
-    bool may_do_later = false;
-    LateTrace late;
+    std::optional<LateTrace> late;
     std::string failure;  // an error of Vesta's own, not a refusal
     for (const bool with_symbols : {true, false}) {
       if (with_symbols && !symbolic) continue;
@@ -207,13 +207,12 @@ struct Maker {
       } catch (const trace::DeadlinePassed& e) {
         reason = fmt::format("{} ({})", e.what(), deadline_text(options.deadline_ms, enough_ms));
         error = std::make_exception_ptr(Unsupported(reason));
-        may_do_later = true;
         late = {.deadline_ms = options.deadline_ms, .operators = e.operators};
         break;
       } catch (const OverBudget& e) {
         reason = e.what();
         error = std::current_exception();
-        may_do_later = true;
+        late.emplace();
         break;
       } catch (const Unsupported& e) {
         reason = e.what();
@@ -232,7 +231,6 @@ struct Maker {
       }
     }
     auto eager = eager_variant(reason, error);
-    eager->may_do_later = may_do_later;
     eager->late = late;
     return eager;
   }
@@ -249,7 +247,8 @@ std::shared_ptr<FunctionVariant> make_variant(const FunctionInfo& info, const de
   CompileTime compile_time;
   const Maker maker{info, options, call, key, context, program, compile_time.end(options.deadline_ms), enough_ms};
   std::shared_ptr<FunctionVariant> made = maker.make(before);
-  made->late.ms = compile_time.add_since(begin);
+  const double took_ms = compile_time.add_since(begin);
+  if (made->late) made->late->ms = took_ms;
   return made;
 }
 

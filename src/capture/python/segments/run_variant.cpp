@@ -120,8 +120,12 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
     if (overflow || integers.back() > kMost || integers.back() < -kMost)
       return why.guard = "an integer is very large", false;
   }
-  if (ready.checked_at)
-    return !v.graph.executable || accepts(v.graph, v.require_grad, registers.tensors, integers, &why.guard);
+  if (ready.checked_at) {
+    if (!v.graph.executable) return true;
+    if (!accepts(v.graph, v.require_grad, registers.tensors, integers, &why.guard)) return false;
+    pack_weights(v.graph, registers.tensors, integers);
+    return true;
+  }
   // Other threads run during the graph, and may drop what the epilogue needs.
   ready.held.clear();
   for (const int source : v.epilogue.needed) ready.held.push_back(Object::share(reg(source)));
@@ -136,8 +140,9 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   const GraphRun run = run_graph(graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
   if (observed && run != GraphRun::Ran) observed->span.drop();
   if (early && run == GraphRun::Refused) return give_early_up(v, ready), false;
+  ready.pending |= run == GraphRun::NotPacked;
   ready.refused = run == GraphRun::Refused;
-  if (run == GraphRun::Failed || ready.refused) ready.failed = why.guard;
+  if (run == GraphRun::Failed || run == GraphRun::NotPacked || ready.refused) ready.failed = why.guard;
   return run == GraphRun::Ran;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "capture/entry/weight_packing.h"
 #include "capture/python/torch_logs.h"
 #include "graph/copy.h"
 #include "graph/device.h"
@@ -56,8 +57,10 @@ bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::tim
 
 bool wait_for_backward(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
   const auto halves = graph.backward;  // the graph may change while this thread is without the GIL
+  const auto packing = graph.packing;
   const py::gil_scoped_release release;
-  return std::ranges::all_of(halves, [&](const auto& half) { return half->wait_until(end); });
+  return std::ranges::all_of(halves, [&](const auto& half) { return half->wait_until(end); }) &&
+         (!packing || packing->wait_until(end));
 }
 
 bool is_lost(const CompiledGraph& graph) { return graph.pending && graph.pending->is_lost(); }
@@ -98,6 +101,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   out.on_gpu = graph::first_device(*traced.graph, DeviceType::CUDA).has_value();
   out.views = std::move(traced.views);
   out.trains = traced.joint.has_value();
+  out.packing = std::make_shared<WeightPacking>(options);
   if (is_on(TorchLog::GraphCode)) write(TorchLog::GraphCode, "Traced graph\n" + graph::print(*traced.graph));
   if (out.trains) {
     pipeline::JointProgram program{.graph = std::move(traced.graph),
@@ -118,6 +122,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
       out.early->in_grad_mode = out.in_grad_mode;
       out.early->views = out.views;
       out.early->unseen_writes = out.unseen_writes;
+      out.early->packing = std::make_shared<WeightPacking>(options);
       out.early->pending = pipeline::start_without_kernels(std::move(copy), options, std::move(same));
     }
   }

@@ -23,6 +23,8 @@ class Executable;
 
 namespace vesta::capture {
 
+class WeightPacking;
+
 struct CompiledGraph {
   std::shared_ptr<const runtime::Executable> executable;
   // The compile goes on in the background, and nothing below is set yet but the facts of the trace.
@@ -41,6 +43,7 @@ struct CompiledGraph {
   std::vector<trace::ViewRelation> views;
   std::vector<int> unseen_writes;  // trace::Traced::unseen_writes, of a graph that records no gradients
   CompileReport report;
+  std::shared_ptr<WeightPacking> packing;
   // To the parameters that weights are derived from. `watched`: the executable's times_derived() when they were made.
   mutable WeakReferences parameters;
   mutable int64_t watched = 0;
@@ -51,7 +54,8 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
                             std::chrono::steady_clock::time_point end);
 // Waits until `end` for a compile in the background, without the GIL. False: it is still running.
 bool wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
-// The same for those of the backward halves, which are known when the compile of the forward half has been taken.
+// The same for those of the backward halves, which are known when the compile of the forward half has been taken, and
+// for the weights if they are packed in the background.
 bool wait_for_backward(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
 // Its compile was that of this process's parent, and its result never comes.
 bool is_lost(const CompiledGraph& graph);

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/log.h"
+#include "capture/entry/weight_packing.h"
 #include "runtime/differentiable.h"
 #include "runtime/executable.h"
 #include "runtime/kept_versions.h"
@@ -23,7 +25,7 @@ namespace {
 
 GraphRun failed(std::string* why, std::string text, GraphRun how = GraphRun::Failed) {
   text.resize(std::min(text.find('\n'), text.size()));
-  if (why) *why = how == GraphRun::Refused ? text : "while running: " + text;
+  if (why) *why = how == GraphRun::Failed ? "while running: " + text : text;
   return how;
 }
 
@@ -124,6 +126,17 @@ bool accepts(const CompiledGraph& graph, const std::vector<bool>& require_grad, 
   return accepts(graph, require_grad, in, lists.addresses, why);
 }
 
+void pack_weights(const CompiledGraph& graph, std::span<PyObject* const> tensors, std::span<const int64_t> integers) {
+  Lists lists;
+  const Borrowed arguments(tensors, lists.tensors);
+  const py::gil_scoped_release release;
+  try {
+    graph.executable->pack({arguments.all(), {}, integers});
+  } catch (const std::exception& e) {
+    log::write(log::Topic::Fallbacks, std::string("weights were not packed: ") + e.what());
+  }
+}
+
 GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
                    std::string* why) {
@@ -133,8 +146,9 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   const runtime::Executable& graph = *compiled.executable;
   runtime::CallInputs in{arguments.all(), {}, integers};
   if (!accepts(compiled, require_grad, in, lists.addresses, why)) return GraphRun::Rejected;
+  in.packs = !compiled.packing;
   std::vector<c10::IValue> values = detail::borrow_values();
-  try {
+  const auto run = [&] {
     std::optional<torch::PyWarningHandler> warnings;
     if (compiled.calls_aten) warnings.emplace();
     std::optional<py::gil_scoped_release> release;
@@ -146,6 +160,19 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     } else {
       const runtime::KeptVersions versions(in, compiled.unseen_writes);
       graph.run(in, values);
+    }
+  };
+  const auto pack = [&](int64_t bytes) {
+    const py::gil_scoped_release release;
+    return compiled.packing->pack(compiled.executable, in, bytes);
+  };
+  try {
+    try {
+      run();
+    } catch (const runtime::NotPacked& e) {
+      values.clear();
+      if (!pack(e.bytes)) return failed(why, kPacksInBackground, GraphRun::NotPacked);
+      run();
     }
   } catch (const runtime::FailedAfterWriting& e) {
     try {
