@@ -118,6 +118,17 @@ def test_memory_that_is_replaced_while_it_is_packed() -> None:
     assert p.hits() >= 1
 
 
+def test_calls_of_distributed_programs_pack_themselves(tmp_path: Path) -> None:
+    """FSDP frees parameters between calls."""
+    p = _compiled_only()
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        p.call()
+    finally:
+        torch.distributed.destroy_process_group()
+    assert p.hits() == 1 and p.times_packing() == 0
+
+
 def test_a_call_that_may_wait_packs_itself() -> None:
     p = Packed()
     _C.inject_fault("pack", "delay", 0.1)
