@@ -12,9 +12,9 @@
 namespace vesta {
 namespace {
 
-// The order in which a compile runs through its stages; others follow.
-constexpr const char* kStages[] = {"trace", "split",   "find",     "passes", "plan",
-                                   "tune",  "codegen", "assemble", "encode", "load"};
+// The order in which a compile runs through its stages, and what a run does before its first step; others follow.
+constexpr const char* kStages[] = {"trace",   "split",    "find",   "passes", "plan", "tune",
+                                   "codegen", "assemble", "encode", "load",   "pack"};
 
 std::vector<std::pair<std::string, StageTotal>> in_order(const std::map<std::string, StageTotal>& stages) {
   std::vector<std::pair<std::string, StageTotal>> out;

@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "base/fault.h"
+#include "base/stage_clock.h"
 #include "machine/cuda/graph.h"
 #include "runtime/executable.h"
 #include "runtime/runner.h"
@@ -101,6 +102,7 @@ std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes&
   if (!in.packs && device.is_cpu() && d.bytes > kPackedAtOnce) throw NotPacked(d.bytes);
   std::vector<const artifact::Packing*> to_compute;
   for (const Missing& m : d.missing) to_compute.push_back(m.packing);
+  const StageClock clock("pack");
   fault::reached("pack");
   std::vector<Made> made = compute(to_compute, in, sizes, device);
   if (!device.is_cpu()) wait_for_stream(device);
@@ -109,6 +111,7 @@ std::shared_ptr<const PrepackedSet> Prepacked::make(const CallInputs& in, Sizes&
 }
 
 void Prepacked::finish(Draft draft, const CallInputs& in, Sizes& sizes, const CancelToken& cancel) {
+  const StageClock clock("pack");
   for (Missing& m : draft.missing) {
     cancel.check();
     fault::reached("pack");

@@ -79,6 +79,7 @@ def test_calls_run_eager_until_weights_are_packed() -> None:
     assert p.times_packing() == 3 and p.hits() == 0
     assert f"3 times: {REASON}" in str(vesta.explain(p.compiled))
     assert vesta.wait(p.compiled, timeout=60)
+    assert vesta.stats().stages["pack"].ms >= 1e3 * DELAY
     assert p.call() < SOON  # it packs nothing
     assert p.hits() == 1 and p.times_packing() == 3
     assert vesta.stats().packed_bytes - before >= 4 << 20
