@@ -17,8 +17,8 @@ def wait(compiled: Any = None, timeout: float | None = None, *, tier: int = 2) -
 
     A compile goes on in the background if a call's time is up (the option ``deadline_ms``) or should not be spent on it
     at all (``background=True``). Code behind a graph break is compiled when a call first reaches it, so ``wait`` does
-    not know about code that has not been reached yet. So are the halves of a graph with gradients: the forward half at
-    the first call after the graph's own compile has ended, the backward half at the first backward pass after that.
+    not know about code that has not been reached yet. Of a graph with gradients, it waits for the forward half and for
+    the backward halves whose compiles have begun, and of any graph for weights that are packed in the background.
 
     Args:
         compiled: A result of :func:`vesta.compile`. None: everything that this process compiles, which includes what
