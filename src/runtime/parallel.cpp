@@ -33,14 +33,15 @@ struct alignas(64) Part {
 
 }  // namespace
 
-// at::set_num_threads() would change the other threads of the process.
+// Of this thread. at::set_num_threads() would change the other threads of the process.
+static void set_own_threads([[maybe_unused]] int n) {
 #ifdef _OPENMP
-OneThread::OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
-OneThread::~OneThread() { omp_set_num_threads(before_); }
-#else
-OneThread::OneThread() : before_(0) {}
-OneThread::~OneThread() = default;
+  omp_set_num_threads(n);
 #endif
+}
+
+OneThread::OneThread() : before_(at::get_num_threads()) { set_own_threads(1); }
+OneThread::~OneThread() { set_own_threads(before_); }
 
 int64_t parallel_grain(int64_t items, int64_t item_nanoseconds) {
   item_nanoseconds = std::max<int64_t>(item_nanoseconds, 1);
