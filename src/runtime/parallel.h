@@ -12,7 +12,7 @@ namespace vesta::runtime {
 void run_parallel(machine::KernelFn fn, void* const* buffers, const int64_t* sizes, int64_t scratch_bytes,
                   int64_t items, int64_t grain);
 
-// While it lives, work of this thread takes no other thread.
+// While such an object lives, kernels and operators that this thread runs are not divided among several threads.
 class OneThread {
  public:
   OneThread();

@@ -38,9 +38,9 @@ def _integers(*sizes: int) -> torch.Tensor:
 class Packed:
     """A model whose weight is packed, 4 MiB, and compiled without a call that waits."""
 
-    def __init__(self, **options: object) -> None:
-        self.model = nn.Sequential(nn.Linear(1024, 1024, bias=False), nn.ReLU()).eval()
-        self.model[0].weight.data = _integers(1024, 1024)
+    def __init__(self, results: int = 1024, **options: object) -> None:
+        self.model = nn.Sequential(nn.Linear(1024, results, bias=False), nn.ReLU()).eval()
+        self.model[0].weight.data = _integers(results, 1024)
         self.compiled = vesta.compile(self.model, options={"cache": False, **options})
         self.x = _integers(64, 1024)
 
@@ -83,6 +83,17 @@ def test_calls_run_eager_until_weights_are_packed() -> None:
     assert p.call() < SOON  # it packs nothing
     assert p.hits() == 1 and p.times_packing() == 3
     assert vesta.stats().packed_bytes - before >= 4 << 20
+
+
+def test_weights_that_take_longer_than_the_deadline() -> None:
+    p = Packed(results=16 * 1024, deadline_ms=50)  # 64 MiB
+    _C.inject_fault("pack", "delay", DELAY)
+    for _ in range(2):  # the first call may not find the machine code yet
+        assert p.call() < SOON
+        assert vesta.wait(p.compiled, timeout=60)
+    assert p.times_packing() == 1
+    before = p.hits()
+    assert p.call() < SOON and p.hits() == before + 1
 
 
 def test_weights_that_change_are_packed_again() -> None:

@@ -41,7 +41,7 @@ struct Function::Impl {
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
   std::atomic<int> late{0};                         // traces that were given up for lack of time or memory
-  std::atomic<double> enough_ms{0};                 // the most of LateTrace::enough_ms(); 0: unknown
+  std::atomic<double> enough_ms{0};                 // the largest LateTrace::enough_ms() so far; 0: unknown
   uint64_t generation = 0;                          // counts calls of reset()
   using CallId = std::pair<std::string, uint64_t>;  // key and context
   // Compiles that go on in the background. Calls with their keys run eager until then.

@@ -15,7 +15,7 @@ std::chrono::steady_clock::time_point end_of_trace(std::chrono::steady_clock::ti
 struct LateTrace {
   int64_t deadline_ms = 0;
   double ms = 0;          // until it was given up
-  int64_t operators = 0;  // recorded by then; 0: nothing is known of it
+  int64_t operators = 0;  // recorded by then; 0: unknown
 
   // An upper estimate in milliseconds, because an eager operator may call others that no trace records. 0: unknown.
   // `eager_operators`: OperatorCount::with_derivatives() of the eager run.

@@ -17,7 +17,7 @@ struct SegmentCapture {
   // says why CPython must run the frame.
   std::string raises;
   Reason late;            // if set: the trace was given up for lack of time or memory, and another call may try again
-  int64_t operators = 0;  // that it had recorded for lack of time; 0: unknown
+  int64_t operators = 0;  // if it was given up for lack of time: what the trace had recorded; 0: unknown
 };
 
 // `first`: no part of the outermost call has run yet. Only then the program may be told that it is compiled, and only

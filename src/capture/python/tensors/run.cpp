@@ -172,7 +172,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     }
   };
   const auto pack = [&](int64_t bytes) {
-    // FSDP frees a parameter's memory after each use, which no other thread may be reading then.
+    // FSDP frees a parameter's memory after each use. A thread that packs it would read freed memory.
     const bool at_once = is_distributed();
     const py::gil_scoped_release release;
     if (!at_once) return compiled.packing->pack(compiled.executable, in, bytes);
