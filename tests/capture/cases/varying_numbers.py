@@ -68,6 +68,81 @@ def exceptions_of_some_values(x, s):
     return x * 2, a, b, (-8.0) ** s
 
 
+# What is computed from a number that is another in each call raises at last, or gives a number of another type.
+def last(*values):
+    return [lambda v=v: (t(3), v) for v in (1.5, 2.5, 0.25, 8.0, *values, 3.5, *values)]
+
+
+@case(*last(-1.0, 0.0))
+def a_logarithm_that_raises_at_last(x, s):
+    return x * 2, math.log(s)
+
+
+@case(*last(1e6))
+def an_exponential_that_raises_at_last(x, s):
+    y = math.exp(s)
+    return y, x * 2, y
+
+
+@case(*last(0.0))
+def a_division_that_raises_at_last(x, s):
+    return x + 1, 1 / s
+
+
+@case(*last(0.0))
+def a_remainder_that_raises_at_last(x, s):
+    return [5 % s, x + 1]
+
+
+@case(*last(1e200))
+def a_power_that_raises_at_last(x, s):
+    return x + 1, s**2.5
+
+
+@case(*last(-4.0))
+def a_power_that_is_complex_at_last(x, s):
+    return x + 1, s**0.5
+
+
+@case(*last(math.inf, math.nan))
+def an_integer_that_raises_at_last(x, s):
+    return x + 1, math.floor(s), int(s)
+
+
+@case(*last(0.0, -1.0))
+def a_tensor_of_what_raises_at_last(x, s):
+    return x * math.log(s) + s
+
+
+@case(*last(-1.0))
+def caught_at_last(x, s):
+    try:
+        y = math.log(s)
+    except ValueError as e:
+        y = str(e)
+    print("between")
+    return x * 2, y
+
+
+@case(*[lambda v=v: (t(3), v) for v in (3, 5, 7, 9, 0, 4, -2, 0)])
+def integers_that_raise_at_last(x, n):
+    return x * n, 12 // n, 2.0**n, math.log(n)
+
+
+@case(lambda: (t(3), [(0.5, 3), (0.25, 7), (0.75, 100), (0.5, 1053), (0.5, 8), (0.7, 1120), (0.5, -2000)] * 3))
+def raises_in_some_turns_of_a_loop(x, pairs):
+    found = []
+    for m, e in pairs:
+        print("begin")
+        try:
+            y = -1.0 * math.ldexp(m, e)
+        except OverflowError:
+            found.append(None)
+        else:
+            found.append(float.fromhex(y.hex()))
+    return x, found
+
+
 @case(*[lambda v=v: (t(3), v) for v in (1.5, 2, 0.25, 8, True, "a", None, 3.5)])
 def other_types(x, s):
     if isinstance(s, float):

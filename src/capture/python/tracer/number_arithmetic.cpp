@@ -77,9 +77,13 @@ PyObject* NumberModel::compute_in_calls(int operation, PyObject* f, PyObject* sc
   const int before = t_.sources.size();
   const int source = t_.sources.add(SourceKind::Computed, from_left, operation, f, from_right);
   if (source >= before) ++computed_count_;  // not the repetition of an earlier one, as in a loop
-  if (!PyBool_Check(result.get())) return make_scalar(result.get(), source);
-  t_.guards.add(Check::Is, source, result.get());
-  return Py_NewRef(result.get());
+  if (PyBool_Check(result.get())) {
+    t_.guards.add(Check::Is, source, result.get());
+    return Py_NewRef(result.get());
+  }
+  // For other values it may raise, or give a number of another type.
+  t_.guards.add(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(result.get())));
+  return make_scalar(result.get(), source);
 }
 
 PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
