@@ -12,6 +12,7 @@
 #include "codegen/codegen.h"
 #include "graph/copy.h"
 #include "graph/device.h"
+#include "graph/passes/library.h"
 #include "graph/passes/pass.h"
 #include "graph/text.h"
 #include "loops/dag.h"
@@ -35,6 +36,26 @@ namespace vesta::pipeline {
 
 namespace {
 
+// The bytes of prepacked constants, by buffer: of weights that oneDNN lays out an upper bound.
+std::vector<int64_t> prepacked_bytes(const schedule::Plan& plan) {
+  std::vector<int64_t> out;
+  for (const schedule::Buffer& b : plan.buffers)
+    out.push_back(b.role == schedule::BufferRole::Prepacked ? hint(graph::numel(b.type)) * element_size(b.type.dtype)
+                                                            : 0);
+  for (const schedule::Step& s : plan.prepacked) {
+    const auto* e = std::get_if<schedule::ExternStep>(&s);
+    if (!e || e->op != &graph::library_reorder()) continue;
+    const auto groups = static_cast<size_t>(e->op->schema.index_of("groups"));
+    const auto* arg = std::get_if<graph::Arg>(&e->args[groups]);
+    const Expr* count = arg ? std::get_if<Expr>(arg) : nullptr;
+    int64_t& bytes = out[static_cast<size_t>(e->results[0])];
+    if (count && count->is_constant())
+      bytes = graph::most_reordered_bytes(plan.buffers[static_cast<size_t>(e->results[0])].type, count->constant())
+                  .value_or(bytes);
+  }
+  return out;
+}
+
 // Fills in what explain() shows of the plan.
 void describe(const schedule::Plan& plan, artifact::About& about) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
@@ -55,11 +76,9 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
   std::vector<bool> used(plan.buffers.size());
   for (const schedule::Step& s : plan.steps)
     schedule::for_each_buffer(s, [&](int b) { used[static_cast<size_t>(b)] = true; });
-  for (size_t i = 0; i < used.size(); ++i) {
-    const schedule::Buffer& b = plan.buffers[i];
-    if (used[i] && b.role == schedule::BufferRole::Prepacked)
-      about.packed_bytes += hint(graph::numel(b.type)) * element_size(b.type.dtype);
-  }
+  const std::vector<int64_t> bytes = prepacked_bytes(plan);
+  for (size_t i = 0; i < used.size(); ++i)
+    if (used[i]) about.packed_bytes += bytes[i];
 }
 
 void report_artifact(const artifact::Artifact& a, CompileReport& report) {

@@ -2,8 +2,11 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <unordered_set>
+
 #include "base/fault.h"
 #include "base/stage_clock.h"
+#include "interop/find_operator.h"
 #include "machine/cuda/graph.h"
 #include "runtime/executable.h"
 #include "runtime/runner.h"
@@ -27,6 +30,13 @@ void wait_for_stream(c10::Device device) {
   const machine::RelaxedThread relaxed;  // another thread may capture
   const c10::impl::VirtualGuardImpl gpu(device.type());
   gpu.synchronizeStream(gpu.getStream(device));
+}
+
+// The bytes of a weight that oneDNN has laid out. It may have padded the channels of each group, so that these are many
+// times those of the weight's elements.
+int64_t bytes_of_packed(const at::Tensor& t) {
+  static const auto nbytes = find_operator("mkldnn::_nbytes").typed<int64_t(const at::Tensor&)>();
+  return nbytes.call(t);
 }
 
 }  // namespace
@@ -134,16 +144,18 @@ std::vector<Prepacked::Made> Prepacked::compute(const std::vector<const artifact
   runner.begin(program_, {});
   runner.run_prepacked(program_, wanted);
   std::vector<Made> out;
+  std::unordered_set<const c10::StorageImpl*> counted;  // views of a parameter have no bytes of their own
+  for (const int i : artifact_.prepacked_parameters)
+    if (const at::Tensor& t = in.tensor(static_cast<size_t>(i)); t.has_storage())
+      counted.insert(t.storage().unsafeGetStorageImpl());
   for (const artifact::Packing* packing : packings) {
     Made& made = out.emplace_back();
     for (const int b : packing->kept) {
       made.tensors.push_back(workspace->tensors[static_cast<size_t>(b)]);
       const at::Tensor& t = made.tensors.back();
-      // A packed weight has no storage in PyTorch. Its bytes are at least those of its elements. A view of a parameter
-      // has no bytes of its own.
       if (!t.has_storage()) {
-        made.bytes += t.numel() * static_cast<int64_t>(t.itemsize());
-      } else if (t.use_count() == 2 && t.storage().use_count() == 1) {
+        made.bytes += bytes_of_packed(t);
+      } else if (counted.insert(t.storage().unsafeGetStorageImpl()).second) {
         made.bytes += static_cast<int64_t>(t.storage().nbytes());
       }
     }

@@ -14,21 +14,10 @@
 namespace vesta::graph {
 namespace {
 
-// oneDNN pads channels to its vector width.
+// oneDNN pads the channels of each group to its vector width, and those of a depthwise convolution together.
 constexpr int64_t kChannelBlock = 16;
 
 int64_t padded(int64_t channels) { return (channels + kChannelBlock - 1) / kChannelBlock * kChannelBlock; }
-
-// An upper bound of the packed weight's bytes.
-std::optional<int64_t> packed_bytes(const Value* w, int64_t groups) {
-  for (Expr s : w->type.sizes)
-    if (!s.is_constant()) return std::nullopt;
-  const auto& s = w->type.sizes;
-  const bool depthwise = groups > 1;
-  const int64_t out = padded(s[0].constant());
-  const int64_t in = depthwise ? s[1].constant() : padded(s[1].constant());
-  return out * in * s[2].constant() * s[3].constant() * element_size(w->type.dtype);
-}
 
 // oneDNN in torch 2.11 fails for one pixel if the weight is packed and something is added.
 bool is_one_pixel(const TensorType& t) { return t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1); }
@@ -39,12 +28,26 @@ bool is_constant(const IntList& list) {
 
 }  // namespace
 
+const Op& library_reorder() {
+  static const Op& op = declare_op(
+      "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int "
+      "groups=1, int[]? input_size=None) -> Tensor Y");
+  return op;
+}
+
+std::optional<int64_t> most_reordered_bytes(const TensorType& weight, int64_t groups) {
+  for (Expr s : weight.sizes)
+    if (!s.is_constant()) return std::nullopt;
+  const auto& s = weight.sizes;
+  const int64_t out = s[0].constant(), in = s[1].constant();
+  const bool depthwise = groups > 1 && in == 1 && out == groups;
+  const int64_t channels = depthwise ? padded(out) : groups * padded(out / groups) * padded(in);
+  return channels * s[2].constant() * s[3].constant() * element_size(weight.dtype);
+}
+
 bool pack_weights(Graph& graph, const PassContext& context) {
   if (!context.inference || packed_budget(context) == 0) return false;
   const Op &pointwise = pointwise_convolution(), &adding = adding_convolution();
-  static const Op& reorder = declare_op(
-      "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int "
-      "groups=1, int[]? input_size=None) -> Tensor Y");
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   std::map<std::pair<Value*, std::string>, Value*> packed;
@@ -55,12 +58,12 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     const NodeArgs a = n->named();
     const size_t w_index = static_cast<size_t>(a.schema().index_of(plain ? "weight" : "W"));
     Value *x = n->input(0), *w = n->input(w_index);
-    if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &reorder)) return;
+    if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &library_reorder())) return;
     // The packed order makes the result channels-last; its recorded strides must say so.
     if (!lies_channels_last(n->results[0]->type) || !is_constant(x->type.sizes)) return;
     if (n->op == &adding && is_one_pixel(n->results[0]->type)) return;
     const Expr groups = a.integer("groups");
-    const std::optional<int64_t> bytes = packed_bytes(w, groups.constant());
+    const std::optional<int64_t> bytes = most_reordered_bytes(w->type, groups.constant());
     if (!bytes) return;
     const std::vector<Arg> key_args = {a.get("padding"), a.get("stride"), a.get("dilation"), groups, x->type.sizes};
     std::string key;
@@ -81,7 +84,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
         w->type.strides = channels_last_strides(w->type.sizes);
       TensorType t = w->type;
       t.strides = contiguous_strides(t.sizes);
-      Node* made = graph.add_node(reorder, std::move(args), {std::move(t)}, n);
+      Node* made = graph.add_node(library_reorder(), std::move(args), {std::move(t)}, n);
       made->prepacked = true;
       p = made->results[0];
     } else if (!rewriter.may()) {
