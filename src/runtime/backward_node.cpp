@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/strides.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -10,9 +11,11 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "base/check.h"
+#include "runtime/profiled_launches.h"
 
 namespace vesta::runtime {
 
@@ -281,6 +284,9 @@ static at::Tensor copy_of(const at::Tensor& t) {
 
 std::vector<c10::IValue> BackwardNode::run_program(const BackwardPass& pass, std::vector<at::Tensor> inputs) const {
   const BackwardSegment& segment = part().segments[segment_];
+  // A profiler has a range for this node already. Kernels are ranges inside it.
+  std::optional<ProfiledLaunches> launches;
+  if (at::hasCallbacks()) launches.emplace();
   std::vector<c10::IValue> results;
   if (const std::shared_ptr<const Executable> program = segment.program(pass.states)) {
     CallInputs in{inputs, {}, pass.sizes};

@@ -42,6 +42,22 @@ def test_segments_kernels_and_operators_are_ranges() -> None:
     assert counts["aten::mm"] == 3
 
 
+def test_kernels_of_backward_passes_are_ranges() -> None:
+    compiled = vesta.compile(lambda x, w: ((x @ w).sin() + 1).exp().sum(-1), fullgraph=True)
+    x, w = torch.randn(64, 64, requires_grad=True), torch.randn(64, 64)
+    compiled(x, w).sum().backward()
+    with profile() as shown:
+        for _ in range(3):
+            compiled(x, w).sum().backward()
+    events = shown.events()
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    kernels = [k.name for half in graph.backward for k in half.kernels]
+    assert bool(kernels) == generates_code()
+    for name, count in Counter(kernels).items():
+        ranges = [e for e in events if e.name == name and e.cpu_parent.name == "VestaBackward"]
+        assert len(ranges) == 3 * count, Counter(e.name for e in events)
+
+
 def test_a_call_after_the_profiler_leaves_no_range() -> None:
     compiled = vesta.compile(broken)
     x, w = torch.randn(8, 8), torch.randn(8, 8)
