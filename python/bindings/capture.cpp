@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/stopwatch.h"
+#include "capture/entry/weight_packing.h"
 #include "capture/python/breaks/breaks.h"
 #include "capture/python/frame/frame.h"
 #include "capture/python/frame/signals.h"
@@ -14,6 +15,7 @@
 #include "capture/python/gil/gil_hold.h"
 #include "capture/python/package.h"
 #include "capture/python/segments/captured.h"
+#include "capture/python/tensors/distributed.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/wrapper/captured_function.h"
@@ -171,6 +173,7 @@ void add_capture(py::module_& m) {
   // it fails if the error of an operator is set, so it happens here.
   capture::is_symbolic(Py_None);
   capture::set_package_lookup(look_up);
+  capture::set_frees_parameters(capture::is_distributed);
   m.def(
       "is_getattr_of_modules", [](const py::object& f) { return capture::is_getattr_of_modules(f.ptr()); },
       py::arg("function"), "True if a trace knows this function as torch.nn.Module.__getattr__ and need not run it.");

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -130,15 +130,47 @@ def test_memory_that_is_replaced_while_it_is_packed() -> None:
     assert p.hits() >= 1
 
 
-def test_calls_of_distributed_programs_pack_themselves(tmp_path: Path) -> None:
+class Flat(Packed):
+    """The same by trace_and_compile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compiled = vesta.trace_and_compile(lambda x: self.model(x), cache=False, background=True)
+
+    def hits(self) -> int:
+        return self.compiled.report().hits
+
+    def times_packing(self) -> int:
+        return sum(f.count for f in self.compiled.report().fallbacks if f.reason == REASON)
+
+
+def _flat_only() -> Flat:
+    p = Flat()
+    p.call()
+    assert vesta.wait(timeout=60)
+    return p
+
+
+def test_calls_of_flat_functions_run_eager_until_weights_are_packed() -> None:
+    p = _flat_only()
+    _C.inject_fault("pack", "delay", DELAY)
+    assert p.call() < SOON and p.times_packing() == 1
+    assert vesta.wait(timeout=60)
+    p.call()
+    assert p.times_packing() == 1 and p.hits() >= 1
+
+
+@pytest.mark.parametrize("make", [_compiled_only, _flat_only])
+def test_calls_of_distributed_programs_pack_themselves(tmp_path: Path, make: Callable[[], Packed]) -> None:
     """FSDP frees parameters between calls."""
-    p = _compiled_only()
+    p = make()
+    before = p.hits()
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
     try:
         p.call()
     finally:
         torch.distributed.destroy_process_group()
-    assert p.hits() == 1 and p.times_packing() == 0
+    assert p.hits() == before + 1 and p.times_packing() == 0
 
 
 def test_a_call_that_may_wait_packs_itself() -> None:

@@ -1,5 +1,7 @@
 #include "capture/entry/weight_packing.h"
 
+#include <atomic>
+
 #include "base/log.h"
 #include "capture/entry/compile_time.h"
 #include "pipeline/background.h"
@@ -12,6 +14,13 @@ constexpr double kBytesPerMs = 512 << 10;
 
 using Clock = CompileTime::Clock;
 
+std::atomic<FreesParameters> asked{nullptr};
+
+bool frees_parameters() {
+  const FreesParameters ask = asked.load(std::memory_order_relaxed);
+  return ask && ask();
+}
+
 bool fits(int64_t bytes, Clock::time_point end) {
   if (end == Clock::time_point::max()) return true;
   const std::chrono::duration<double, std::milli> left = end - Clock::now();
@@ -19,6 +28,8 @@ bool fits(int64_t bytes, Clock::time_point end) {
 }
 
 }  // namespace
+
+void set_frees_parameters(FreesParameters ask) { asked.store(ask, std::memory_order_relaxed); }
 
 bool WeightPacking::pack(const std::shared_ptr<const runtime::Executable>& program, const runtime::CallInputs& in,
                          int64_t bytes) {
@@ -36,7 +47,7 @@ bool WeightPacking::pack(const std::shared_ptr<const runtime::Executable>& progr
       }
     }
     running_ = nullptr;
-    if (!has_failed_ && !fits(bytes, time.end(deadline_ms_))) {
+    if (!has_failed_ && !fits(bytes, time.end(deadline_ms_)) && !frees_parameters()) {
       running_ = pipeline::Background::start(
           [work = runtime::Executable::packing(program, in)](const CancelToken& cancel) {
             work(cancel);

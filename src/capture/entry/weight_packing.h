@@ -18,6 +18,11 @@ namespace vesta::capture {
 
 inline constexpr const char* kPacksInBackground = "its weights are packed in the background";
 
+// Says whether the program may free memory of its parameters between calls, as FSDP does: then no thread reads them,
+// and calls pack. Asked by any thread, without the GIL. There is one for the process; without it no program does so.
+using FreesParameters = bool (*)();
+void set_frees_parameters(FreesParameters ask);
+
 // Thread-safe.
 class WeightPacking {
  public:

@@ -85,15 +85,6 @@ class Lists {
   }
 };
 
-// torch.distributed has a process group.
-bool is_distributed() {
-  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.distributed");
-  const Object ask = module ? Object::take(PyObject_GetAttrString(module, "is_initialized")) : Object();
-  const Object answer = ask ? Object::take(PyObject_CallNoArgs(ask.get())) : Object();
-  PyErr_Clear();
-  return answer && answer.get() == Py_True;
-}
-
 // When a parameter dies, the weights that are derived from it are dropped.
 void watch_parameters(const CompiledGraph& compiled, std::span<PyObject* const> tensors) {
   compiled.watched = compiled.executable->times_prepacked();
@@ -172,12 +163,8 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     }
   };
   const auto pack = [&](int64_t bytes) {
-    // FSDP frees a parameter's memory after each use. A thread that packs it would read freed memory.
-    const bool at_once = is_distributed();
     const py::gil_scoped_release release;
-    if (!at_once) return compiled.packing->pack(compiled.executable, in, bytes);
-    compiled.executable->pack(in);
-    return true;
+    return compiled.packing->pack(compiled.executable, in, bytes);
   };
   try {
     try {
