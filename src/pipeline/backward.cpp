@@ -194,18 +194,33 @@ ActivationReport report_of(const graph::SavedValues& saved) {
   return out;
 }
 
-// On a GPU, unaligned products of the forward pass are padded before the choice of what is saved: their padded results,
-// which no program writes to, can be saved instead of copies. nullopt: there is nothing to pad, or something else knows
-// the values of the forward pass.
-std::optional<graph::PassContext> padding_of(const graph::Graph& g, const graph::Joint& joint, const Options& options,
-                                             const Target& target) {
-  if (target.device != DeviceType::CUDA || !options.kernels || graph::skips(options, "aligned-products"))
-    return std::nullopt;
-  if (!joint.crossings.empty() || !joint.checkpoints.empty()) return std::nullopt;
-  graph::PassContext context = pass_context(options, target, false);
-  context.end = joint.first_backward;
-  return graph::has_unaligned_products(g, context) ? std::optional(std::move(context)) : std::nullopt;
-}
+// The passes that rewrite a joint graph before the choice of what is saved: what they compute can be saved instead of
+// what the program computes. Where convolutions do not run in channels-last, those of one pixel are matrix products. On
+// a GPU, unaligned products of the forward pass are padded.
+class JointPasses {
+ public:
+  JointPasses(const graph::Graph& g, const graph::Joint& joint, const Options& options, const Target& target)
+      : context_(pass_context(options, target, false)) {
+    // Crossings and checkpoint regions know the values of the forward pass.
+    if (!options.kernels || !joint.crossings.empty() || !joint.checkpoints.empty()) return;
+    const auto runs = [&](std::string_view pass) { return !graph::skips(options, pass); };
+    reorders_ = runs("channels-last") && graph::trains_in_channels_last(g, context_);
+    multiplies_ = !reorders_ && runs("convolution-products") && graph::has_pointwise_convolutions(g, context_);
+    context_.end = joint.first_backward;
+    pads_ = target.device == DeviceType::CUDA && runs("aligned-products") && graph::has_unaligned_products(g, context_);
+  }
+
+  bool any() const { return reorders_ || multiplies_ || pads_; }
+  void run(graph::Graph& g, graph::Joint& joint) const {
+    if (pads_) graph::align_products(g, context_);
+    if (reorders_) graph::use_channels_last(g, context_, joint);
+    if (multiplies_) graph::write_pointwise_convolutions(g, context_, joint);
+  }
+
+ private:
+  graph::PassContext context_;
+  bool reorders_ = false, multiplies_ = false, pads_ = false;
+};
 
 int64_t backward_operators(const graph::Joint& joint) {
   int64_t n = 0;
@@ -241,7 +256,7 @@ struct Training {
 // Splits a joint graph and starts the compiles of its backward halves.
 Training split_training(JointProgram given, const Options& options, const Traced& facts, const CancelToken& cancel) {
   std::unique_ptr<graph::Graph> graph = std::move(given.graph);
-  const graph::Joint& joint = given.joint;
+  graph::Joint& joint = given.joint;
   const Buckets& buckets = given.buckets;
   const int64_t operators = backward_operators(joint);
   // What the halves compute does not depend on what is detached. A second derivative does.
@@ -250,12 +265,13 @@ Training split_training(JointProgram given, const Options& options, const Traced
   const Target& target = target_of(*graph);
   const std::vector<graph::Node*> softmax =
       options.kernels ? graph::find_wide_softmax(*graph, joint) : std::vector<graph::Node*>();
-  const std::optional<graph::PassContext> padding = padding_of(*graph, joint, options, target);
-  if (joint.is_differentiable && (has_history_nodes || !joint.crossings.empty() || !softmax.empty() || padding))
+  const JointPasses passes(*graph, joint, options, target);
+  const bool changes = has_history_nodes || !joint.crossings.empty() || !softmax.empty() || passes.any();
+  if (joint.is_differentiable && graph->mutations.empty() && changes)
     with_history = graph::print(*graph::copy_program(*graph, joint));
   if (has_history_nodes) graph::drop_history_nodes(*graph);
   graph::divide_softmax(*graph, softmax);
-  if (padding) graph::align_products(*graph, *padding);
+  passes.run(*graph, joint);
   graph::narrow_masks(*graph);
   graph::replace_unread_random_states(*graph);
   if (options.kernels) graph::separate_running_statistics(*graph, joint);

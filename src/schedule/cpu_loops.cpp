@@ -22,6 +22,7 @@ using loops::Ref;
 namespace {
 
 constexpr int64_t kItemElements = 2048;       // of a pointwise work item
+constexpr int64_t kSharedElements = 1 << 16;  // of columns that all threads share
 constexpr int64_t kTransposeTile = 16;        // rows that share the cache lines of a gather
 constexpr int64_t kUnrolled = 4;              // passes of a short loop
 constexpr int64_t kMostUnrolled = 400;        // of the unrolled code; each instruction costs compile time
@@ -158,6 +159,7 @@ class Chooser : LoopNest {
       int64_t e = extent(vector_), l = lanes();
       int64_t most = squares_ ? e : transposed_ ? 64 : reduces ? 8 * l : kItemElements;
       block = std::min((e + l - 1) / l * l, most);
+      if (reduces) block = shared_columns(block);
       if (!ranges_[vector_].extent.is_constant()) block = std::max(block, std::min<int64_t>(most, 4 * l));
     }
     out_.vector = static_cast<int>(vector_);
@@ -169,6 +171,20 @@ class Chooser : LoopNest {
       items = items * (d == vector_ && block > 0 ? ceildiv(ranges_[d].extent, block) : ranges_[d].extent);
     }
     out_.items = items;
+  }
+
+  // A narrower block of columns, so that each thread has some where there is enough work.
+  int64_t shared_columns(int64_t block) const {
+    int64_t elements = 1, others = 1;
+    for (size_t d = 0; d < ranges_.size(); ++d) {
+      elements *= extent(d);
+      if (d != vector_ && !inner(d)) others *= extent(d);
+    }
+    const int64_t vectors = (extent(vector_) + lanes() - 1) / lanes(), wanted = options_.target.threads;
+    if (elements < kSharedElements) return block;
+    const auto items = [&] { return others * ((extent(vector_) + block - 1) / block); };
+    while (block > lanes() && items() < std::min(wanted, others * vectors)) block = (block / lanes() + 1) / 2 * lanes();
+    return block;
   }
 
   // Where each step along the other ranges reads much memory again along range v, as the taps of a convolution, cuts v

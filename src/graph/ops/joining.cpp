@@ -122,7 +122,7 @@ std::vector<Value*> block_diag_form(Builder& b, const Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    indexed("aten::cat", cat, kFloat8),
+    indexed("aten::cat", cat, kFloat8, LayoutRule::Follows),
     composite("aten::stack", stack, stack_form),
     composite("aten::block_diag", block_diag, block_diag_form),
 };

@@ -244,11 +244,14 @@ constexpr OpRow kRows[] = {
      .decompose = batch_norm_form,
      .role = Role::BatchNorm,
      .layout = LayoutRule::Follows},
-    composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form),
-    composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form),
+    composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form, 0, LayoutRule::Follows),
+    composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form, 0,
+              LayoutRule::Follows),
     composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),
-    composite("aten::native_group_norm_backward", native_group_norm_backward, group_norm_backward_form),
-    composite("aten::native_batch_norm_backward", native_batch_norm_backward, batch_norm_backward_form),
+    composite("aten::native_group_norm_backward", native_group_norm_backward, group_norm_backward_form, 0,
+              LayoutRule::Follows),
+    composite("aten::native_batch_norm_backward", native_batch_norm_backward, batch_norm_backward_form, 0,
+              LayoutRule::Follows),
     call("aten::_weight_norm_interface", weight_norm),
 };
 

@@ -96,14 +96,14 @@ constexpr OpRow kRows[] = {
     indexed("aten::avg_pool3d", average<3>),
     indexed("aten::max_pool2d_with_indices", maximum<2>, 0, LayoutRule::Follows),
     indexed("aten::max_pool3d_with_indices", maximum<3>),
-    indexed("aten::_adaptive_avg_pool2d", adaptive<2>),
+    indexed("aten::_adaptive_avg_pool2d", adaptive<2>, 0, LayoutRule::Follows),
     indexed("aten::_adaptive_avg_pool3d", adaptive<3>),
-    indexed("aten::adaptive_max_pool2d", adaptive_maximum<2>),
+    indexed("aten::adaptive_max_pool2d", adaptive_maximum<2>, 0, LayoutRule::Follows),
     indexed("aten::adaptive_max_pool3d", adaptive_maximum<3>),
     indexed("vesta::depthwise_convolution", depthwise_convolution, 0, LayoutRule::Follows),
     call("aten::avg_pool2d_backward aten::max_pool2d_with_indices_backward aten::_adaptive_avg_pool2d_backward "
          "aten::adaptive_max_pool2d_backward",
-         gradient),
+         gradient, 0, LayoutRule::Follows),
 };
 
 }  // namespace

@@ -39,8 +39,8 @@ constexpr OpRow indexed(const char* names, ShapeRule shape, uint32_t flags = 0, 
   return {.names = names, .family = Family::Indexed, .shape = shape, .flags = flags, .layout = layout};
 }
 // An extern call with a known shape.
-constexpr OpRow call(const char* names, ShapeRule shape, uint32_t flags = 0) {
-  return {.names = names, .shape = shape, .flags = flags};
+constexpr OpRow call(const char* names, ShapeRule shape, uint32_t flags = 0, LayoutRule layout = LayoutRule::None) {
+  return {.names = names, .shape = shape, .flags = flags, .layout = layout};
 }
 
 // ---- shape rules of several families

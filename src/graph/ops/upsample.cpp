@@ -44,7 +44,8 @@ void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& resul
 
 constexpr OpRow kRows[] = {
     indexed("aten::upsample_nearest1d aten::_upsample_nearest_exact1d aten::upsample_linear1d", upsample<1>),
-    indexed("aten::upsample_nearest2d aten::_upsample_nearest_exact2d aten::upsample_bilinear2d", upsample<2>),
+    indexed("aten::upsample_nearest2d aten::_upsample_nearest_exact2d aten::upsample_bilinear2d", upsample<2>, 0,
+            LayoutRule::Follows),
     indexed("aten::upsample_nearest3d aten::_upsample_nearest_exact3d aten::upsample_trilinear3d", upsample<3>),
     call("aten::upsample_bicubic2d aten::_upsample_bilinear2d_aa aten::_upsample_bicubic2d_aa", upsample<2>),
     call("aten::upsample_nearest1d_backward aten::_upsample_nearest_exact1d_backward aten::upsample_linear1d_backward",
@@ -52,7 +53,7 @@ constexpr OpRow kRows[] = {
     call(
         "aten::upsample_nearest2d_backward aten::_upsample_nearest_exact2d_backward aten::upsample_bilinear2d_backward "
         "aten::_upsample_bilinear2d_aa_backward",
-        upsample_backward<2, true>),
+        upsample_backward<2, true>, 0, LayoutRule::Follows),
     call("aten::upsample_bicubic2d_backward aten::_upsample_bicubic2d_aa_backward", upsample_backward<2, false>),
     call("aten::upsample_nearest3d_backward aten::_upsample_nearest_exact3d_backward", upsample_backward<3, false>),
     call("aten::upsample_trilinear3d_backward", upsample_backward<3, true>),

@@ -6,9 +6,16 @@
 // Measured on a CPU (float32, two cores): a 1x1 convolution takes 0.29 ms instead of 0.49, a depthwise 5x5 one 0.07
 // instead of 0.14, a 3x3 one about the same, a bfloat16 one half. Below three convolutions the copies at the edges cost
 // as much as the chain gains.
+//
+// In training the joint graph is rewritten, before the values are chosen that the forward half saves: these are in
+// channels-last too, and gradients keep eager's strides. This pays where convolutions with groups stand between those
+// of one pixel: grouped ones gain most, and batch norms lose, whose elements of a channel no longer lie together.
+// Measured on a CPU (float32, two cores, a batch of 8), a step takes 0.78 of the time for a MobileNetV3, 0.94 for a
+// RegNetY, 1.04 for a ConvNeXt, and the same for a ResNet-50, whose convolutions alone take 0.93.
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/joint.h"
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
 #include "graph/passes/passes.h"
@@ -27,20 +34,33 @@ std::optional<Convolution> as_candidate(const Node& n, const PassContext& contex
   return half && c->x->type.device.type == context.device ? c : std::nullopt;
 }
 
+std::optional<ConvolutionBackward> as_derivative(const Node& n) {
+  std::optional<ConvolutionBackward> c = as_convolution_backward(n);
+  return c && is_library_tensor(c->x->type) ? c : std::nullopt;
+}
+
 class Layout2d {
  public:
-  Layout2d(Graph& g, const PassContext& context, const std::vector<bool>& parameters)
-      : g_(g), context_(context), parameters_(parameters) {}
+  // `joint`: nullptr for a graph without a backward pass. New nodes may come before its first_backward, which then
+  // changes.
+  Layout2d(Graph& g, const PassContext& context, const std::vector<bool>& parameters, Joint* joint = nullptr)
+      : g_(g), context_(context), parameters_(parameters), joint_(joint) {}
 
   void run() {
     g_.for_each_node([&](Node* n) {
       if (n->prepacked) return;
+      if (joint_ && n == joint_->first_backward) {  // what eager saves is saved, not a copy of it
+        copies_.clear();
+        restored_.clear();
+      }
       if (const auto c = as_candidate(*n, context_)) {
         convolution(n, *c);
+      } else if (const auto d = as_derivative(*n); d && joint_) {
+        derivative(n, *d);
       } else if (any_converted(*n)) {
+        if (joint_ && may_follow(*n)) convert_inputs(n);
         if (follows(*n)) {
-          for (Value* v : n->results)
-            if (v && v->type.dim() == 4) convert_type(v);
+          convert_results(n);
         } else if (n->op->layout_rule() != LayoutRule::Ignores) {
           restore_inputs(n);
         }
@@ -67,15 +87,28 @@ class Layout2d {
     v->type.strides = channels_last_strides(v->type.sizes);
   }
 
+  void convert_results(Node* n) {
+    for (Value* v : n->results)
+      if (v && v->type.dim() == 4) convert_type(v);
+  }
+
+  static bool may_follow(const Node& n) {
+    return n.op->layout_rule() == LayoutRule::Follows && n.results[0] && n.results[0]->type.dim() == 4;
+  }
   // Whether all 4-D inputs of the result's size are in channels-last already, or are broadcast.
-  bool follows(const Node& n) const {
-    if (n.op->layout_rule() != LayoutRule::Follows || !n.results[0] || n.results[0]->type.dim() != 4) return false;
+  static bool follows(const Node& n) {
+    if (!may_follow(n)) return false;
+    const bool pointwise = n.op->family() == Family::Pointwise;
     bool follows = true;
     n.for_each_input([&](Value* v) {
-      const bool broadcast = v->type.dim() < 4 || is_trivial(v->type);
+      const bool broadcast = v->type.dim() < 4 || (pointwise && is_trivial(v->type));
       follows = follows && (broadcast || is_channels_last(v->type));
     });
     return follows;
+  }
+
+  void convert_inputs(Node* n) {
+    replace_inputs(n, [&](Value* v) { return v->type.dim() == 4 ? converted(v, n) : v; });
   }
 
   Value* converted(Value* x, Node* before) {
@@ -85,6 +118,7 @@ class Layout2d {
       TensorType t = x->type;
       t.strides = channels_last_strides(t.sizes);
       copy = g_.add_node(clone_, {x, MemoryFormat::ChannelsLast}, {t}, before)->results[0];
+      if (joint_ && before == joint_->first_backward) joint_->first_backward = copy->producer;
     }
     return copy;
   }
@@ -95,6 +129,14 @@ class Layout2d {
     if (!is_channels_last(x->type)) return;
     convert_type(n->results[0]);
     if (context_.device != DeviceType::CPU) g_.set_arg(n, 1, laid_out(c.w, n));
+  }
+
+  void derivative(Node* n, const ConvolutionBackward& c) {
+    Value* const x = converted(c.x, n);
+    if (!is_channels_last(x->type)) return restore_inputs(n);
+    g_.set_arg(n, 0, converted(c.tangent, n));
+    g_.set_arg(n, 1, x);
+    convert_results(n);
   }
 
   // A weight in channels-last. A constant one is laid out once within the budget, and what computes it for this
@@ -125,13 +167,18 @@ class Layout2d {
   }
 
   void restore_inputs(Node* n) {
+    replace_inputs(n, [&](Value* v) { return eager_.contains(v) ? restored(v, n) : v; });
+  }
+
+  template <class F>
+  void replace_inputs(Node* n, F&& other) {
     for (size_t i = 0; i < n->args().size(); ++i) {
       Arg a = n->args()[i];
       bool changed = false;
-      auto fix = [&](Value*& v) {
-        if (!v || !eager_.contains(v)) return;
-        v = restored(v, n);
-        changed = true;
+      const auto fix = [&](Value*& v) {
+        Value* const to = v ? other(v) : v;
+        changed |= to != v;
+        v = to;
       };
       if (auto* v = std::get_if<Value*>(&a)) fix(*v);
       if (auto* list = std::get_if<ValueList>(&a))
@@ -151,6 +198,7 @@ class Layout2d {
   Graph& g_;
   const PassContext& context_;
   const std::vector<bool>& parameters_;
+  Joint* const joint_;
   const Op& clone_ = get_op("aten::clone");
   std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, with eager's types
   std::unordered_map<Value*, Value*> copies_, restored_;
@@ -175,6 +223,28 @@ bool use_channels_last(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   if (!rewriter.may()) return false;
   Layout2d(graph, context, parameters).run();
+  return true;
+}
+
+bool trains_in_channels_last(const Graph& graph, const PassContext& context) {
+  if (context.device != DeviceType::CPU || !find_op("aten::clone")) return false;
+  int grouped = 0, pointwise = 0;
+  graph.for_each_node([&](const Node* n) {
+    const auto c = as_derivative(*n);
+    if (!c || !is_contiguous(c->x->type)) return;
+    const TensorType& w = c->w->type;
+    const bool one_pixel = w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1);
+    grouped += c->groups > 1;
+    pointwise += c->groups == 1 && one_pixel && !lies_channels_last(c->x->type);
+  });
+  return grouped >= kLeastConvolutions && pointwise >= kLeastConvolutions;
+}
+
+bool use_channels_last(Graph& graph, const PassContext& context, Joint& joint) {
+  Rewriter rewriter(graph, context);
+  if (!trains_in_channels_last(graph, context) || !rewriter.may()) return false;
+  const std::vector<bool> parameters(graph.value_count());  // weights change from step to step
+  Layout2d(graph, context, parameters, &joint).run();
   return true;
 }
 

@@ -3,6 +3,17 @@
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {
+namespace {
+
+bool are_2d_floats(const Value* x, const Value* w, const Value* y) {
+  if (x->type.dim() != 4 || !is_float(x->type.dtype) || w->type.dtype != x->type.dtype) return false;
+  for (const Value* v : {x, w, y})
+    for (Expr s : v->type.sizes)
+      if (s.is_constant(0)) return false;
+  return true;
+}
+
+}  // namespace
 
 std::optional<Convolution> as_convolution(const Node& n) {
   if (!is_op(&n, "aten::convolution") || n.prepacked) return std::nullopt;
@@ -12,11 +23,8 @@ std::optional<Convolution> as_convolution(const Node& n) {
   c.x = n.input(0);
   c.w = n.input(1);
   c.bias = value_of(a.get("bias"));
-  if (c.x->type.dim() != 4 || !is_float(c.x->type.dtype) || c.w->type.dtype != c.x->type.dtype) return std::nullopt;
+  if (!are_2d_floats(c.x, c.w, n.results[0])) return std::nullopt;
   if (c.bias && c.bias->type.dtype != c.x->type.dtype) return std::nullopt;
-  for (const Value* v : {c.x, c.w, n.results[0]})
-    for (Expr s : v->type.sizes)
-      if (s.is_constant(0)) return std::nullopt;
   c.stride = a.integers("stride");
   c.padding = a.integers("padding");
   c.dilation = a.integers("dilation");
@@ -27,6 +35,19 @@ std::optional<Convolution> as_convolution(const Node& n) {
   }
   const Expr groups = a.integer("groups");
   if (!groups.is_constant()) return std::nullopt;
+  c.groups = groups.constant();
+  return c;
+}
+
+std::optional<ConvolutionBackward> as_convolution_backward(const Node& n) {
+  if (!is_op(&n, "aten::convolution_backward")) return std::nullopt;
+  const NodeArgs a = n.named();
+  ConvolutionBackward c{.tangent = n.input(0), .x = n.input(1), .w = n.input(2)};
+  if (a.boolean("transposed") || !are_2d_floats(c.x, c.w, c.tangent)) return std::nullopt;
+  c.stride = a.integers("stride");
+  c.padding = a.integers("padding");
+  const Expr groups = a.integer("groups");
+  if (c.stride.size() != 2 || c.padding.size() != 2 || !groups.is_constant()) return std::nullopt;
   c.groups = groups.constant();
   return c;
 }

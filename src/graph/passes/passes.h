@@ -7,6 +7,8 @@
 
 namespace vesta::graph {
 
+struct Joint;
+
 bool keep_unread_errors(Graph& graph, const PassContext& context);
 bool remove_dead_code(Graph& graph, const PassContext& context);
 bool use_known_sizes(Graph& graph, const PassContext& context);
@@ -32,6 +34,12 @@ bool align_products(Graph& graph, const PassContext& context);
 bool has_unaligned_products(const Graph& graph, const PassContext& context);  // which align_products() would pad
 bool use_gemm_epilogue(Graph& graph, const PassContext& context);
 bool decompose_composites(Graph& graph, const PassContext& context);
+
+// Passes over joint graphs, and whether they would rewrite one. They may change where its backward pass begins.
+bool trains_in_channels_last(const Graph& graph, const PassContext& context);
+bool use_channels_last(Graph& graph, const PassContext& context, Joint& joint);
+bool has_pointwise_convolutions(const Graph& graph, const PassContext& context);
+bool write_pointwise_convolutions(Graph& graph, const PassContext& context, Joint& joint);
 
 // Whether a kernel that computes v, a result of a product, cannot fuse with the nodes that read v. It computes one
 // element at a time; these nodes also need other elements (halves of a rotation) or store them elsewhere (rows of a

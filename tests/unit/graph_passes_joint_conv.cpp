@@ -1,0 +1,278 @@
+// Passes over the convolutions of a joint graph.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "graph/joint.h"
+#include "pass_text.h"
+
+namespace vesta::graph {
+namespace {
+
+using testing_text::canonical;
+
+using JointPass = bool (*)(Graph& graph, const PassContext& context, Joint& joint);
+
+// The graph, whose backward pass begins at the node that uses its last input first.
+struct Given {
+  explicit Given(const std::string& text) : graph(parse(text)) {
+    verify(*graph);
+    const Value* const tangent = graph->inputs.back().value;
+    for (Node* n = graph->first(); n && !joint.first_backward; n = n->next)
+      n->for_each_input([&](const Value* v) { joint.first_backward = v == tangent ? n : joint.first_backward; });
+  }
+  std::unique_ptr<Graph> graph;
+  Joint joint;
+};
+
+// The pass, then dead-code. `first`: the operator with which the backward pass begins then.
+void expect_pass(JointPass pass, const std::string& before, const std::string& after, std::string_view first) {
+  Given g(before);
+  const Options options;
+  EXPECT_TRUE(pass(*g.graph, {.options = options, .inference = false}, g.joint)) << before;
+  verify(*g.graph);
+  ASSERT_NE(g.joint.first_backward, nullptr);
+  EXPECT_EQ(g.joint.first_backward->op->name, first);
+  remove_dead_code(*g.graph, {.options = options});
+  EXPECT_EQ(print(*parse(print(*g.graph))), canonical(after));
+  Given limited(before);
+  EXPECT_FALSE(pass(*limited.graph, {.options = options, .inference = false, .may_rewrite = [] { return false; }},
+                    limited.joint));
+  EXPECT_EQ(print(*limited.graph), print(*parse(before)));
+}
+
+void expect_unchanged(JointPass pass, const std::string& text, const Options& options = {},
+                      DeviceType device = DeviceType::CPU) {
+  Given g(text);
+  EXPECT_FALSE(pass(*g.graph, {.options = options, .device = device, .inference = false}, g.joint)) << text;
+  EXPECT_EQ(print(*g.graph), print(*parse(text)));
+}
+
+// ---- Convolutions of one pixel
+
+const char* const kPointwise = R"(
+input %0 : f32[2, 8, 16, 16] = argument "x"
+input %1 : f32[4, 8, 1, 1] = argument "w"
+input %2 : f32[4] = argument "b"
+input %3 : f32[2, 4, 16, 16] = argument "tangent0"
+%4 : f32[2, 4, 16, 16] = aten::convolution(%0, %1, %2, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)
+%5 : f32[2, 8, 16, 16], %6 : f32[4, 8, 1, 1], %7 : f32[4] = aten::convolution_backward(%3, %0, %1, [4], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [true, true, true])
+output %4
+output %5
+output %6
+output %7
+)";
+
+TEST(PointwiseConvolutions, AreProductsOfImages) {
+  expect_pass(write_pointwise_convolutions, kPointwise, R"(
+input %0 : f32[2, 8, 16, 16] = argument "x"
+input %1 : f32[4, 8, 1, 1] = argument "w"
+input %2 : f32[4] = argument "b"
+input %3 : f32[2, 4, 16, 16] = argument "tangent0"
+%4 : f32[4, 8] = aten::view(%1, [4, 8])
+%5 : f32[2, 4, 8]{0, 8, 1} = aten::expand(%4, [2, 4, 8])
+%6 : f32[2, 8, 256] = aten::view(%0, [2, 8, 256])
+%7 : f32[2, 4, 256] = aten::bmm(%5, %6)
+%8 : f32[2, 4, 16, 16] = aten::view(%7, [2, 4, 16, 16])
+%9 : f32[4, 1, 1] = aten::view(%2, [4, 1, 1])
+%10 : f32[2, 4, 16, 16] = aten::add.Tensor(%8, %9)
+%11 : f32[2, 4, 256] = aten::view(%3, [2, 4, 256])
+%12 : f32[4, 8] = aten::view(%1, [4, 8])
+%13 : f32[8, 4]{1, 8} = aten::t(%12)
+%14 : f32[2, 8, 4]{0, 1, 8} = aten::expand(%13, [2, 8, 4])
+%15 : f32[2, 8, 256] = aten::bmm(%14, %11)
+%16 : f32[2, 8, 16, 16] = aten::view(%15, [2, 8, 16, 16])
+%22 : f32[2, 8, 256] = aten::view(%0, [2, 8, 256])
+%17 : f32[2, 256, 8]{2048, 1, 256} = aten::transpose.int(%22, 1, 2)
+%18 : f32[2, 4, 8] = aten::bmm(%11, %17)
+%19 : f32[4, 8] = aten::sum.dim_IntList(%18, [0])
+%20 : f32[4, 8, 1, 1] = aten::view(%19, [4, 8, 1, 1])
+%21 : f32[4] = aten::sum.dim_IntList(%3, [0, 2, 3])
+output %10
+output %16
+output %20
+output %21
+)",
+              "aten::view");
+}
+
+// The forward and the backward pass read one copy of every second pixel. Between the gradients of these are zeros,
+// which the library stores.
+TEST(PointwiseConvolutions, ReadEverySecondPixel) {
+  expect_pass(write_pointwise_convolutions, R"(
+input %0 : f32[2, 8, 33, 32] = argument "x"
+input %1 : f32[4, 8, 1, 1] = argument "w"
+input %2 : f32[2, 4, 17, 16] = argument "tangent0"
+%3 : f32[2, 4, 17, 16] = aten::convolution(%0, %1, none, [2, 2], [0, 0], [1, 1], false, [0, 0], 1)
+%4 : f32[2, 8, 33, 32], %5 : f32[4, 8, 1, 1], _ = aten::convolution_backward(%2, %0, %1, [0], [2, 2], [0, 0], [1, 1], false, [0, 0], 1, [true, true, false])
+output %3
+output %4
+output %5
+)",
+              R"(
+input %0 : f32[2, 8, 33, 32] = argument "x"
+input %1 : f32[4, 8, 1, 1] = argument "w"
+input %2 : f32[2, 4, 17, 16] = argument "tangent0"
+%3 : f32[4, 8] = aten::view(%1, [4, 8])
+%4 : f32[2, 4, 8]{0, 8, 1} = aten::expand(%3, [2, 4, 8])
+%5 : f32[2, 8, 17, 32]{8448, 1056, 64, 1} = aten::slice.Tensor(%0, 2, 0, 33, 2)
+%6 : f32[2, 8, 17, 16]{8448, 1056, 64, 2} = aten::slice.Tensor(%5, 3, 0, 32, 2)
+%7 : f32[2, 8, 17, 16] = aten::clone(%6, memory_format=format.contiguous)
+%8 : f32[2, 8, 272] = aten::view(%7, [2, 8, 272])
+%9 : f32[2, 4, 272] = aten::bmm(%4, %8)
+%10 : f32[2, 4, 17, 16] = aten::view(%9, [2, 4, 17, 16])
+%11 : f32[2, 4, 272] = aten::view(%2, [2, 4, 272])
+%18 : f32[2, 8, 33, 32], _, _ = aten::convolution_backward(%2, %0, %1, [0], [2, 2], [0, 0], [1, 1], false, [0, 0], 1, [true, false, false])
+%23 : f32[2, 8, 17, 32]{8448, 1056, 64, 1} = aten::slice.Tensor(%0, 2, 0, 33, 2)
+%24 : f32[2, 8, 17, 16]{8448, 1056, 64, 2} = aten::slice.Tensor(%23, 3, 0, 32, 2)
+%25 : f32[2, 8, 17, 16] = aten::clone(%24, memory_format=format.contiguous)
+%26 : f32[2, 8, 272] = aten::view(%25, [2, 8, 272])
+%19 : f32[2, 272, 8]{2176, 1, 272} = aten::transpose.int(%26, 1, 2)
+%20 : f32[2, 4, 8] = aten::bmm(%11, %19)
+%21 : f32[4, 8] = aten::sum.dim_IntList(%20, [0])
+%22 : f32[4, 8, 1, 1] = aten::view(%21, [4, 8, 1, 1])
+output %10
+output %18
+output %22
+)",
+              "aten::view");
+}
+
+// 1024 * 512 numbers for each image are more than its operands have.
+TEST(PointwiseConvolutions, LargeGradientsOfWeightsStayCalls) {
+  Given g(R"(
+input %0 : f32[8, 1024, 16, 16] = argument "x"
+input %1 : f32[512, 1024, 1, 1] = argument "w"
+input %2 : f32[8, 512, 16, 16] = argument "tangent0"
+%3 : f32[8, 1024, 16, 16], %4 : f32[512, 1024, 1, 1], _ = aten::convolution_backward(%2, %0, %1, [0], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [true, true, false])
+output %3
+output %4
+)");
+  const Options options;
+  EXPECT_TRUE(write_pointwise_convolutions(*g.graph, {.options = options}, g.joint));
+  verify(*g.graph);
+  const Node& last = *g.graph->outputs[1].value->producer;
+  EXPECT_EQ(last.op->name, "aten::convolution_backward");
+  EXPECT_EQ(last.results[0], nullptr);
+  EXPECT_EQ(g.graph->outputs[0].value->producer->op->name, "aten::view");
+}
+
+TEST(PointwiseConvolutions, OthersStayCalls) {
+  const auto text = [](std::string_view x, std::string_view w, std::string_view padding, int groups,
+                       std::string_view y) {
+    return fmt::format(R"(
+input %0 : {} = argument "x"
+input %1 : {} = argument "w"
+input %2 : {} = argument "tangent0"
+%3 : {} = aten::convolution(%0, %1, none, [1, 1], {}, [1, 1], false, [0, 0], {})
+%4 : {}, %5 : {}, _ = aten::convolution_backward(%2, %0, %1, [0], [1, 1], {}, [1, 1], false, [0, 0], {}, [true, true, false])
+output %3
+output %4
+output %5
+)",
+                       x, w, y, y, padding, groups, x, w, padding, groups);
+  };
+  const auto pass = write_pointwise_convolutions;
+  const std::string plain = text("f32[2, 8, 16, 16]", "f32[4, 8, 1, 1]", "[0, 0]", 1, "f32[2, 4, 16, 16]");
+  Options eager;
+  eager.numerics = "eager";
+  expect_unchanged(pass, plain, eager);
+  expect_unchanged(pass, plain, {}, DeviceType::CUDA);
+  expect_unchanged(pass, text("f32[2, 8, 8, 8]", "f32[4, 8, 1, 1]", "[0, 0]", 1, "f32[2, 4, 8, 8]"));
+  expect_unchanged(pass, text("f64[2, 8, 16, 16]", "f64[4, 8, 1, 1]", "[0, 0]", 1, "f64[2, 4, 16, 16]"));
+  expect_unchanged(pass, text("f32[2, 8, 16, 16]", "f32[4, 8, 3, 3]", "[1, 1]", 1, "f32[2, 4, 16, 16]"));
+  expect_unchanged(pass, text("f32[2, 8, 16, 16]", "f32[4, 8, 1, 1]", "[1, 1]", 1, "f32[2, 4, 18, 18]"));
+  expect_unchanged(pass, text("f32[2, 8, 16, 16]", "f32[4, 4, 1, 1]", "[0, 0]", 2, "f32[2, 4, 16, 16]"));
+  const std::string strides = "{2048, 1, 128, 8}", narrow = "{1024, 1, 64, 4}";
+  expect_unchanged(pass,
+                   text("f32[2, 8, 16, 16]" + strides, "f32[4, 8, 1, 1]", "[0, 0]", 1, "f32[2, 4, 16, 16]" + narrow));
+}
+
+// ---- Channels-last
+
+// `pairs` of a grouped convolution and one of one pixel, each with its derivative.
+std::string pairs(int count) {
+  std::string inputs = "input %0 : f32[2, 8, 16, 16] = argument \"x\"\n", forward, backward, outputs;
+  const int tangent = 1 + 2 * count;
+  for (int i = 0; i < 2 * count; ++i)
+    inputs += fmt::format("input %{} : f32[8, {}] = argument \"w{}\"\n", 1 + i, i % 2 == 0 ? "1, 3, 3" : "8, 1, 1", i);
+  inputs += fmt::format("input %{} : f32[2, 8, 16, 16] = argument \"tangent0\"\n", tangent);
+  const auto arguments = [](int i) { return i % 2 == 0 ? "[1, 1], [1, 1]" : "[1, 1], [0, 0]"; };
+  const auto groups = [](int i) { return i % 2 == 0 ? 8 : 1; };
+  int next = tangent + 1, x = 0;
+  std::vector<int> operands;
+  for (int i = 0; i < 2 * count; ++i) {
+    operands.push_back(x);
+    forward +=
+        fmt::format("%{} : f32[2, 8, 16, 16] = aten::convolution(%{}, %{}, none, {}, [1, 1], false, [0, 0], {})\n",
+                    next, x, 1 + i, arguments(i), groups(i));
+    x = next++;
+  }
+  outputs += fmt::format("output %{}\n", x);
+  int grad = tangent;
+  for (int i = 2 * count; i-- > 0;) {
+    backward += fmt::format(
+        "%{} : f32[2, 8, 16, 16], %{} : f32[8, {}], _ = aten::convolution_backward(%{}, %{}, %{}, [0], {}, [1, 1], "
+        "false, [0, 0], {}, [true, true, false])\n",
+        next, next + 1, i % 2 == 0 ? "1, 3, 3" : "8, 1, 1", grad, operands[static_cast<size_t>(i)], 1 + i, arguments(i),
+        groups(i));
+    outputs += fmt::format("output %{}\n", next + 1);
+    grad = next;
+    next += 2;
+  }
+  return inputs + forward + backward + outputs + fmt::format("output %{}\n", grad);
+}
+
+const std::vector<Expr> kLast = {2048, 1, 128, 8};
+
+TEST(ChannelsLastInTraining, ConvolutionsAndTheirDerivatives) {
+  Given g(pairs(3));
+  const Options options;
+  EXPECT_TRUE(use_channels_last(*g.graph, {.options = options, .inference = false}, g.joint));
+  verify(*g.graph);
+  // The tangent is laid out first, in the backward pass.
+  ASSERT_EQ(g.joint.first_backward->op->name, "aten::clone");
+  EXPECT_EQ(g.joint.first_backward->input(0), g.graph->inputs.back().value);
+  int copies = 0, convolutions = 0;
+  for (const Node* n = g.graph->first(); n; n = n->next) {
+    copies += n->op->name == "aten::clone";
+    if (n->op->name != "aten::convolution" && n->op->name != "aten::convolution_backward") continue;
+    ++convolutions;
+    EXPECT_EQ(n->results[0]->type.strides, kLast);
+    EXPECT_EQ(n->input(0)->type.strides, kLast);
+  }
+  EXPECT_EQ(convolutions, 12);
+  // x in both passes and the tangent, the result and the gradient of x. A weight of one input channel has one order.
+  EXPECT_EQ(copies, 5);
+  const auto eager = parse(pairs(3));
+  for (size_t i = 0; i < eager->outputs.size(); ++i)
+    EXPECT_EQ(g.graph->outputs[i].value->type, eager->outputs[i].value->type) << i;
+}
+
+TEST(ChannelsLastInTraining, NeedsGroupedConvolutionsBetweenThoseOfOnePixel) {
+  const JointPass pass = use_channels_last;
+  expect_unchanged(pass, pairs(2));
+  expect_unchanged(pass, pairs(3), {}, DeviceType::CUDA);
+  expect_unchanged(pass, kPointwise);
+}
+
+// A gradient that is read along with one in eager's order is read in channels-last.
+TEST(ChannelsLastInTraining, PointwiseOperatorsConvertTheirOtherOperands) {
+  std::string text = pairs(3);
+  const size_t at = text.find("%9 :");
+  text.insert(at, "%50 : f32[2, 8, 16, 16] = aten::relu(%0)\n");
+  const size_t second = text.find("%10 :");
+  text.insert(second, "%51 : f32[2, 8, 16, 16] = aten::add.Tensor(%8, %50)\n");
+  const size_t output = text.find("output");
+  text.insert(output, "output %51\n");
+  const auto parsed = parse(text);  // with numbers in order
+  Given g(text);
+  const Options options;
+  EXPECT_TRUE(use_channels_last(*g.graph, {.options = options, .inference = false}, g.joint));
+  verify(*g.graph);
+  for (const Node* n = g.graph->first(); n; n = n->next)
+    if (n->op->name == "aten::add.Tensor") n->for_each_input([](const Value* v) { EXPECT_EQ(v->type.strides, kLast); });
+  EXPECT_EQ(g.graph->outputs[0].value->type, parsed->outputs[0].value->type);
+}
+
+}  // namespace
+}  // namespace vesta::graph
