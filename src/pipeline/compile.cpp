@@ -36,7 +36,7 @@ namespace vesta::pipeline {
 
 namespace {
 
-// The bytes of prepacked constants, by buffer: of weights that oneDNN lays out an upper bound.
+// The bytes of prepacked constants, by buffer. For weights in oneDNN's order it is an upper bound.
 std::vector<int64_t> prepacked_bytes(const schedule::Plan& plan) {
   std::vector<int64_t> out;
   for (const schedule::Buffer& b : plan.buffers)

@@ -12,7 +12,7 @@
 namespace vesta {
 namespace {
 
-// The order in which a compile runs through its stages, and what a run does before its first step; others follow.
+// The stages of a compile in their order, then the packing of weights, which a run begins with. Other stages follow.
 constexpr const char* kStages[] = {"trace",   "split",    "find",   "passes", "plan", "tune",
                                    "codegen", "assemble", "encode", "load",   "pack"};
 

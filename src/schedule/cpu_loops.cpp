@@ -173,7 +173,7 @@ class Chooser : LoopNest {
     out_.items = items;
   }
 
-  // A narrower block of columns, so that each thread has some where there is enough work.
+  // The block of columns, made narrower until each thread has one, if there is enough work.
   int64_t shared_columns(int64_t block) const {
     int64_t elements = 1, others = 1;
     for (size_t d = 0; d < ranges_.size(); ++d) {

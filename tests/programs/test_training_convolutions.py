@@ -82,7 +82,7 @@ def frozen() -> nn.Module:
     return net
 
 
-# The network, and the sizes of its input.
+# By name: a network, and the sizes of its input.
 NETS: dict[str, tuple[Build, tuple[int, ...]]] = {
     "bottlenecks": (lambda: nn.Sequential(Residual(8, 16, 2), Residual(16, 32)), (2, 8, 34, 36)),
     "with biases": (lambda: nn.Sequential(Residual(8, 16, 1, True), Residual(16, 16, 2, True)), (3, 8, 37, 33)),

@@ -63,9 +63,16 @@ class Packed:
         return sum(f.count for f in fallbacks if f.reason == REASON)
 
 
+def _call_before_code(p: Packed) -> None:
+    """A call that ends before its machine code is there, however fast the compile is."""
+    _C.inject_fault("codegen", "delay", 0.2)
+    p.call()
+    _C.inject_fault("codegen", "none")
+
+
 def _compiled_only() -> Packed:
     p = Packed(background=True)
-    p.call()
+    _call_before_code(p)
     assert vesta.wait(p.compiled, timeout=60)
     return p
 
@@ -146,7 +153,7 @@ class Flat(Packed):
 
 def _flat_only() -> Flat:
     p = Flat()
-    p.call()
+    _call_before_code(p)
     assert vesta.wait(timeout=60)
     return p
 

@@ -12,7 +12,7 @@ using testing_text::canonical;
 
 using JointPass = bool (*)(Graph& graph, const PassContext& context, Joint& joint);
 
-// The graph, whose backward pass begins at the node that uses its last input first.
+// A joint graph from text. Its backward pass begins at the first node that reads the last input.
 struct Given {
   explicit Given(const std::string& text) : graph(parse(text)) {
     verify(*graph);
@@ -189,7 +189,7 @@ output %5
 
 // ---- Channels-last
 
-// `pairs` of a grouped convolution and one of one pixel, each with its derivative.
+// The text of a joint graph: `count` times a grouped convolution and one of one pixel, then all their derivatives.
 std::string pairs(int count) {
   std::string inputs = "input %0 : f32[2, 8, 16, 16] = argument \"x\"\n", forward, backward, outputs;
   const int tangent = 1 + 2 * count;

@@ -18,8 +18,9 @@ namespace vesta::capture {
 
 inline constexpr const char* kPacksInBackground = "its weights are packed in the background";
 
-// Says whether the program may free memory of its parameters between calls, as FSDP does: then no thread reads them,
-// and calls pack. Asked by any thread, without the GIL. There is one for the process; without it no program does so.
+// Says whether the program may free the memory of parameters between calls, as FSDP does. If so, calls pack the
+// weights, because a thread could read freed memory. Any thread may call it, without the GIL. The process has one such
+// function; without it, no program is taken to free parameters.
 using FreesParameters = bool (*)();
 void set_frees_parameters(FreesParameters ask);
 

@@ -1,5 +1,7 @@
 #include "graph/passes/convolution.h"
 
+#include <algorithm>
+
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {
@@ -50,6 +52,10 @@ std::optional<ConvolutionBackward> as_convolution_backward(const Node& n) {
   if (c.stride.size() != 2 || c.padding.size() != 2 || !groups.is_constant()) return std::nullopt;
   c.groups = groups.constant();
   return c;
+}
+
+bool all_are(const IntList& list, int64_t n) {
+  return std::ranges::all_of(list, [n](Expr e) { return e.is_constant(n); });
 }
 
 std::vector<Expr> channels_last_strides(const std::vector<Expr>& sizes) {

@@ -25,6 +25,9 @@ struct ConvolutionBackward {
 };
 std::optional<ConvolutionBackward> as_convolution_backward(const Node& n);
 
+// Whether each element is this constant.
+bool all_are(const IntList& list, int64_t n);
+
 // Strides of a 4-D tensor whose channels are adjacent in memory.
 std::vector<Expr> channels_last_strides(const std::vector<Expr>& sizes);
 // Whether the 4-D tensor has them. Strides of dimensions of size 1 do not count.

@@ -28,10 +28,6 @@ constexpr int64_t kLeastChannels = 8;
 // leaves the caches.
 constexpr int64_t kMostPadded = int64_t{1} << 20;
 
-bool all_are(const IntList& list, int64_t n) {
-  return std::all_of(list.begin(), list.end(), [&](Expr e) { return e.is_constant(n); });
-}
-
 bool is_one_pixel(const TensorType& x) { return (x.sizes[0] * x.sizes[2] * x.sizes[3]).is_constant(1); }
 
 class Products {

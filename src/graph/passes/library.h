@@ -37,9 +37,9 @@ std::optional<Activation> library_activation(const Node& n);
 // The tensor that add.Tensor(v, other) adds to v, if it has v's type and alpha is 1; otherwise nullptr.
 Value* addend_of(const Node& add, const Value* v);
 
-// The operator that lays out a weight as oneDNN reads it, and an upper bound of the result's bytes: oneDNN pads
-// channels. nullopt: a size is unknown.
+// The operator that puts the weight of a convolution into oneDNN's order.
 const Op& library_reorder();
+// An upper bound of the bytes of its result: oneDNN pads channels. nullopt: a size is unknown.
 std::optional<int64_t> most_reordered_bytes(const TensorType& weight, int64_t groups);
 
 // Bytes of the prepacked constants that other nodes read. A run keeps them beside the weights.
