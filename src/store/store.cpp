@@ -165,8 +165,8 @@ struct Store::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::pair<std::string, std::string>> waiting;
-  bool writing = false, started = false, over = false;
+  std::deque<std::pair<std::string, std::string>> waiting;  // the first is being written
+  bool started = false, over = false;
   std::atomic<bool> read_only{false};
   int64_t written = kWrittenBetweenTrims;  // since the last trim; a trim follows the first entry
 
@@ -190,15 +190,20 @@ struct Store::State {
     for (;;) {
       changed.wait(lock, [&] { return over || !waiting.empty(); });
       if (waiting.empty()) return;
-      const auto [key, content] = std::move(waiting.front());
-      waiting.pop_front();
-      writing = true;
+      const auto& [key, content] = waiting.front();  // put() does not move it
       lock.unlock();
       write(key, content);
       lock.lock();
-      writing = false;
+      waiting.pop_front();
       changed.notify_all();
     }
+  }
+
+  // What is not yet written.
+  std::optional<std::string> find_waiting(std::string_view key) {
+    const std::lock_guard lock(mutex);
+    const auto last = std::find_if(waiting.rbegin(), waiting.rend(), [&](const auto& w) { return w.first == key; });
+    return last == waiting.rend() ? std::nullopt : std::optional(last->second);
   }
 
   void write(const std::string& key, const std::string& content) {
@@ -230,7 +235,7 @@ Store::~Store() {
   std::unique_lock lock(state_->mutex);
   state_->over = true;
   state_->changed.notify_all();
-  state_->changed.wait(lock, [&] { return state_->waiting.empty() && !state_->writing; });
+  state_->changed.wait(lock, [&] { return state_->waiting.empty(); });
 }
 
 std::optional<std::string> Store::find(std::string_view key) {
@@ -238,8 +243,9 @@ std::optional<std::string> Store::find(std::string_view key) {
   events::Span span(events::Type::Entry, key);
   std::optional<std::string> found;
   if (state_->usable) {
-    const auto file = read_file(place_of(state_->folder, key), Use::Counts);
-    if (file) found = decode(key, *file);
+    found = state_->find_waiting(key);  // before the file: it leaves the queue when it is written
+    if (const auto file = found ? std::nullopt : read_file(place_of(state_->folder, key), Use::Counts))
+      found = decode(key, *file);
   }
   for (const fs::path& folder : state_->further)
     if (!found) found = read(folder, key);
@@ -259,7 +265,7 @@ void Store::put(std::string key, std::string content) {
 
 bool Store::flush(milliseconds most) {
   std::unique_lock lock(state_->mutex);
-  return state_->changed.wait_for(lock, most, [&] { return state_->waiting.empty() && !state_->writing; });
+  return state_->changed.wait_for(lock, most, [&] { return state_->waiting.empty(); });
 }
 
 std::vector<Listed> list(const fs::path& folder, bool check) {

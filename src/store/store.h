@@ -32,7 +32,7 @@ class Store {
 
   // Keys consist of letters, digits and '_' and have at least 3 characters. Other keys are never found.
   std::optional<std::string> find(std::string_view key);
-  // Returns at once; a thread writes the entry.
+  // Returns at once; a thread writes the entry. find() has it from now on.
   void put(std::string key, std::string content);
   // Waits until everything is written, but at most this long. False: something is not written yet.
   bool flush(std::chrono::milliseconds most);

@@ -40,6 +40,18 @@ TEST_F(StoreTest, WhatIsPutIsFoundByLaterProcesses) {
   EXPECT_EQ(again.find(""), std::nullopt);
 }
 
+TEST_F(StoreTest, AnEntryIsFoundBeforeItIsWritten) {
+  Store store(folder_);
+  for (int i = 0; i < 50; ++i) {
+    store.put(fmt::format("key_{}", i), std::string(1 << 20, 'x'));
+    store.put("same", fmt::format("{}", i));
+    EXPECT_EQ(store.find(fmt::format("key_{}", i)), std::string(1 << 20, 'x'));
+    EXPECT_EQ(store.find("same"), fmt::format("{}", i));
+  }
+  EXPECT_TRUE(store.flush(30s));
+  EXPECT_EQ(store.find("same"), "49");
+}
+
 TEST_F(StoreTest, ADamagedEntryIsNotFound) {
   Store store(folder_);
   store.put("key_1", std::string(1000, 'x'));
