@@ -140,11 +140,14 @@ class MachineCosts:
     step_us: float
     kernel_factor: float
     product_factor: float
+    linear_us: float
+    packed_linear_us: float
     attention_us: float
     convolution_us: float
     packed_convolution_us: float
     recurrent_us: float
     bag_us: float
+    index_us: float
     bytes_per_us: float
     memory_bytes_us: float
     last_cache_bytes: float

@@ -13,11 +13,16 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 
 from vesta import _C
 from vesta.explain_capture import Graph
+
+if TYPE_CHECKING:
+    from vesta.machine_speed import Product
 
 __all__ = ["measure_costs", "use_costs_of_machine"]
 
@@ -75,7 +80,8 @@ def measure_costs() -> _C.MachineCosts:
             costs.convolution_us = speed.products["aten::convolution f32"][0]
             costs.packed_convolution_us = speed.product("mkldnn::_convolution_pointwise", "f32")[0]
             costs.recurrent_us, costs.recurrent_flops_us = speed.products["recurrent f32"]
-            costs.bag_us = max(0.0, microseconds(embedding_bag()) - costs.call_us)
+            costs.bag_us = max(0.0, statistics.median(map(microseconds, embedding_bags())) - costs.call_us)
+            costs.index_us = max(0.0, microseconds(index()) - costs.call_us)
             costs.bytes_per_us, costs.memory_bytes_us = speed.cache, speed.memory
             costs.last_cache_bytes, costs.entry_us = speed.cache_bytes, max(0.2, speed.entry_us + speed.output_us)
             set_rates(costs)
@@ -138,26 +144,39 @@ def set_rates(costs: _C.MachineCosts) -> None:
     """Products of the sizes of small models, with the weights as programs have them and in the library's own order."""
     from vesta.machine_speed import convolution, linear, microseconds, plain_convolution
 
-    def rate(few: tuple[int, Callable[[], object]], many: tuple[int, Callable[[], object]]) -> float:
-        return (many[0] - few[0]) / max(microseconds(many[1]) - microseconds(few[1]), 1e-3)
+    def rate(few: Product, many: Product) -> tuple[float, float]:
+        """What the smaller one takes besides a small call, and floating-point operations per microsecond."""
+        start = microseconds(few[1])
+        return max(0.0, start - costs.call_us), (many[0] - few[0]) / max(microseconds(many[1]) - start, 1e-3)
 
     f32 = torch.float32
-    costs.linear_flops_us = rate(linear(f32, False, 1, 8), linear(f32, False, 64, 256))
-    few, many = plain_convolution(f32, 8, 4), plain_convolution(f32, 32, 28)
-    costs.convolution_flops_us = rate(few, many)
+    costs.linear_us, costs.linear_flops_us = rate(with_bias(16, 32), with_bias(64, 256))
+    _, costs.convolution_flops_us = rate(plain_convolution(f32, 8, 4), plain_convolution(f32, 32, 28))
     channels, side = 256, 4
     flops, heavy = plain_convolution(f32, channels, side)
     rest = microseconds(heavy) - flops / costs.convolution_flops_us
     costs.convolution_weights_us = 4 * 9 * channels**2 / max(rest, 1e-3)
     if torch.backends.mkldnn.is_available():
-        costs.packed_linear_flops_us = rate(linear(f32, True, 1, 8), linear(f32, True, 64, 256))
-        costs.packed_convolution_flops_us = rate(convolution(f32, 8, 4), convolution(f32, 32, 28))
+        small, large = linear(f32, True, 16, 32), linear(f32, True, 64, 256)
+        costs.packed_linear_us, costs.packed_linear_flops_us = rate(small, large)
+        _, costs.packed_convolution_flops_us = rate(convolution(f32, 8, 4), convolution(f32, 32, 28))
 
 
-def embedding_bag() -> Callable[[], object]:
-    """A call of a small bag that adds up the mean of each set of rows."""
+def with_bias(rows: int, columns: int) -> Product:
+    x, w = torch.ones(rows, columns), torch.ones(columns, columns)
+    return 2 * rows * columns**2, lambda: torch.addmm(w[0], x, w)
+
+
+def embedding_bags() -> list[Callable[[], object]]:
+    """Calls of small bags: of the sum, the mean and the maximum of each set of rows."""
     weight, rows, offsets = torch.ones(16, 8), torch.arange(16), torch.arange(0, 16, 4)
-    return lambda: torch.embedding_bag(weight, rows, offsets, mode=1)
+    return [partial(torch.embedding_bag, weight, rows, offsets, mode=mode) for mode in range(3)]
+
+
+def index() -> Callable[[], object]:
+    """A call that picks a few elements by two tensors of positions."""
+    x, rows, columns = torch.ones(4, 4), torch.arange(4), torch.arange(4)
+    return lambda: x[rows, columns]
 
 
 class Block(torch.nn.Module):

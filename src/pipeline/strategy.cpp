@@ -68,9 +68,9 @@ double microseconds_of_work(const OperatorCall& c, const MachineCosts& m) {
   };
   const auto results = static_cast<double>(c.result.count());
   for (const std::string_view op : {"aten::mm", "aten::bmm", "aten::matmul", "aten::linear", "aten::_int_mm"})
-    if (c.op == op) return 2 * results * last(0) / m.linear_flops_us;
-  if (c.op == "aten::addmm" || c.op == "aten::baddbmm") return 2 * results * last(1) / m.linear_flops_us;
-  if (c.op.starts_with("mkldnn::_linear")) return 2 * results * last(0) / m.packed_linear_flops_us;
+    if (c.op == op) return m.linear_us + 2 * results * last(0) / m.linear_flops_us;
+  if (c.op == "aten::addmm" || c.op == "aten::baddbmm") return m.linear_us + 2 * results * last(1) / m.linear_flops_us;
+  if (c.op.starts_with("mkldnn::_linear")) return m.packed_linear_us + 2 * results * last(0) / m.packed_linear_flops_us;
   const bool is_packed = c.op.starts_with("mkldnn::_convolution");
   if (is_packed || c.op == "aten::convolution") {
     const size_t weight = c.is_binary ? 2 : 1;
@@ -91,6 +91,7 @@ double microseconds_of_work(const OperatorCall& c, const MachineCosts& m) {
        {"aten::mkldnn_rnn_layer", "aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
     if (c.op == op) return microseconds_of_recurrent(c, m);
   if (c.op.starts_with("aten::_embedding_bag")) return m.bag_us;
+  if (c.op == "aten::index" || c.op == "aten::index_put") return m.index_us;
   return 0;
 }
 

@@ -21,9 +21,10 @@ struct MachineCosts {
   double frame_us = 1.5;   // and for a Python function
   double saved_us = 3.0;   // both for each operator of a model, before anything is known of the graph
   double call_us = 1.2;    // of a small call into ATen
-  // With what a call of attention begins, and one of a convolution, whose weights are as the program has them, or
-  // packed. With what a recurrent layer begins, and an embedding bag.
-  double attention_us = 12, convolution_us = 40, packed_convolution_us = 25, recurrent_us = 60, bag_us = 8;
+  // What these calls take besides, however small: a product, attention, a convolution, whose weights are as the program
+  // has them, or packed, a recurrent layer, an embedding bag, and an index by tensors.
+  double linear_us = 3, packed_linear_us = 3, attention_us = 12, convolution_us = 40, packed_convolution_us = 25;
+  double recurrent_us = 60, bag_us = 8, index_us = 2;
   double entry_us = 1.0;  // of a call of a graph: guards, results
   double step_us = 0.2;   // of a kernel, beside what it computes
   // By what the planner's estimates are to be multiplied, of kernels without and with matrix products.

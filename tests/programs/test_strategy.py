@@ -173,6 +173,47 @@ def test_the_choice_follows_the_costs_of_the_machine() -> None:
     assert any('strategy="auto" chose eager' in f.reason for f in c.fallbacks)
 
 
+class EveryCost(nn.Module):
+    """Runs an operator of each kind that has a cost of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.narrow = nn.Linear(256, 256), nn.Linear(256, 256, dtype=torch.bfloat16)
+        self.conv, self.bag, self.recurrent = nn.Conv2d(16, 16, 3), nn.EmbeddingBag(16, 16), nn.LSTM(16, 16)
+
+    def forward(self, x: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        gelu = nn.functional.gelu
+        y = gelu(self.linear(x)).tanh()
+        attended = nn.functional.scaled_dot_product_attention(*[y.view(4, 4, 32, 32)] * 3)
+        state = self.recurrent(self.bag(rows, rows[:4])[None])[0]
+        return gelu(self.conv(y.view(4, 16, 16, 16))), gelu(self.narrow(x.bfloat16())), attended, state, y[rows, rows]
+
+
+@pytest.mark.parametrize("name", machine_costs.NAMES)
+def test_every_cost_counts(name: str) -> None:
+    model, inputs = EveryCost().eval(), (torch.randn(64, 256), torch.arange(16))
+
+    def predicted() -> list[float]:
+        compiled = auto(model, expected_calls=10**12)
+        with torch.no_grad():
+            for _ in range(3):
+                compiled(*inputs)
+        graphs = captured(compiled).graphs
+        if not graphs:
+            return []
+        s = graphs[0].compiled.strategy
+        return [s.calls_us, s.calls_ms, s.whole_us, s.whole_ms, s.eager_us if name in ("python_us", "frame_us") else 0]
+
+    # What makes a cost count: a graph beyond the last cache; machine code that cannot pay.
+    base = {"memory_bytes_us": {"last_cache_bytes": 0.0}, "saved_us": {"code_us": 1e30}}.get(name, {})
+    costs(**base)
+    before = predicted()
+    # With these the first call shows that no trace pays.
+    changed = {"trace_us": 1e30, "code_us": 1e30, "saved_us": 0.0, "last_cache_bytes": 0.0}
+    costs(**{**base, name: changed.get(name, getattr(_C.MachineCosts(), name) / 1e3)})
+    assert predicted() != before
+
+
 def test_eager_takes_at_most_what_the_first_calls_took() -> None:
     costs(python_us=1e7)
     compiled = auto(pointwise)
@@ -326,6 +367,7 @@ def measuring(cache: Path) -> list[int]:
 CALLS = (100, 1_000)
 FIRST = 4  # calls, of which the third compiles
 ROUNDS = 3, 8  # at least, and at most, as long as the choice looks worse than it may be
+LATER = 30, 0.05  # calls and seconds, at least: for some milliseconds small calls copy pages that the fork shares
 NEAR = 1.1
 
 
@@ -345,7 +387,7 @@ def measured(strategy: str, expected_calls: int, model: nn.Module, inputs: dict[
             for _ in range(FIRST):
                 compiled(**inputs)
             first, times = time.perf_counter() - begin, []
-            for _ in range(30):
+            while len(times) < LATER[0] or sum(times) < LATER[1]:
                 begin = time.perf_counter()
                 compiled(**inputs)
                 times.append(time.perf_counter() - begin)
@@ -359,6 +401,16 @@ def measured(strategy: str, expected_calls: int, model: nn.Module, inputs: dict[
 @pytest.mark.slow
 @pytest.mark.alone
 def test_auto_is_near_the_best_strategy() -> None:
+    """In a process that did nothing else before: children of a large process write to many pages that they share."""
+    program = "from tests.programs import test_strategy; test_strategy.print_ratios()"
+    done = processes.run(program, timeout=1800)
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
+    ratios = json.loads(done.stdout.splitlines()[-1])
+    assert list(ratios) == list(MODELS) and max(ratios.values()) <= NEAR, ratios
+
+
+def print_ratios() -> None:
     """Of several rounds, each part's least time, which others on the machine disturb least. Within 10 % is what is
     wanted. Equal programs differ by as much from process to process, so what looks worse is measured again: in more
     rounds, and at the end, with the costs that the machine has then, because some disturb it for minutes."""
@@ -369,9 +421,8 @@ def test_auto_is_near_the_best_strategy() -> None:
     if far:
         _C.set_machine_costs(machine_costs.measure_costs())
         ratios.update({name: ratio_to_best(name) for name in far})
-    far = [name for name in MODELS if ratios[name] > NEAR]
-    print(f"{len(MODELS) - len(far)} of {len(MODELS)} models within 10 % of the best with 1000 calls")
-    assert not far, ratios
+    print(f"{sum(r <= NEAR for r in ratios.values())} of {len(MODELS)} models within 10 % of the best with 1000 calls")
+    print(json.dumps(ratios))
 
 
 def ratio_to_best(name: str) -> float:
