@@ -195,8 +195,8 @@ ActivationReport report_of(const graph::SavedValues& saved) {
 }
 
 // The passes that rewrite a joint graph before the choice of what is saved: what they compute can be saved instead of
-// what the program computes. Where convolutions do not run in channels-last, those of one pixel are matrix products. On
-// a GPU, unaligned products of the forward pass are padded.
+// what the program computes. Where convolutions do not run in channels-last, those of one pixel are matrix products.
+// Where they do, gradients of depthwise weights are sums. On a GPU, unaligned products of the forward pass are padded.
 class JointPasses {
  public:
   JointPasses(const graph::Graph& g, const graph::Joint& joint, const Options& options, const Target& target)
@@ -205,21 +205,23 @@ class JointPasses {
     if (!options.kernels || !joint.crossings.empty() || !joint.checkpoints.empty()) return;
     const auto runs = [&](std::string_view pass) { return !graph::skips(options, pass); };
     reorders_ = runs("channels-last") && graph::trains_in_channels_last(g, context_);
+    sums_ = runs("convolution-products") && graph::has_depthwise_gradients(g, context_);
     multiplies_ = !reorders_ && runs("convolution-products") && graph::has_pointwise_convolutions(g, context_);
     context_.end = joint.first_backward;
     pads_ = target.device == DeviceType::CUDA && runs("aligned-products") && graph::has_unaligned_products(g, context_);
   }
 
-  bool any() const { return reorders_ || multiplies_ || pads_; }
+  bool any() const { return reorders_ || sums_ || multiplies_ || pads_; }
   void run(graph::Graph& g, graph::Joint& joint) const {
     if (pads_) graph::align_products(g, context_);
     if (reorders_) graph::use_channels_last(g, context_, joint);
+    if (sums_) graph::write_depthwise_gradients(g, context_, joint);
     if (multiplies_) graph::write_pointwise_convolutions(g, context_, joint);
   }
 
  private:
   graph::PassContext context_;
-  bool reorders_ = false, multiplies_ = false, pads_ = false;
+  bool reorders_ = false, sums_ = false, multiplies_ = false, pads_ = false;
 };
 
 int64_t backward_operators(const graph::Joint& joint) {

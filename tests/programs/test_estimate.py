@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import vesta
+from tests import processes
 from tests.programs.zoo import ZOO
 from vesta import _C, estimating, machine_speed
 from vesta.errors import UserError
@@ -188,7 +189,7 @@ def test_each_output_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
             return [x + 1, x.sin(), x * 2]
 
     took = []
-    monkeypatch.setattr(estimating, "microseconds", lambda check: 0.0)
+    monkeypatch.setattr(estimating, "microseconds_among_others", lambda check: 0.0)
     for output_us in (0.0, 100.0):
         speed = dataclasses.replace(SPEED, output_us=output_us)
         monkeypatch.setattr(estimating, "speed_of_machine", lambda speed=speed: speed)
@@ -200,7 +201,9 @@ def test_guards_take_time(monkeypatch: pytest.MonkeyPatch) -> None:
     took, checks = [], []
     monkeypatch.setattr(estimating, "speed_of_machine", lambda: dataclasses.replace(SPEED, check_us=100.0))
     for check_us in (50.0, 150.0):  # less than those of a small module, and more
-        monkeypatch.setattr(estimating, "microseconds", lambda check, us=check_us: checks.append(check()) or us)
+        monkeypatch.setattr(
+            estimating, "microseconds_among_others", lambda check, us=check_us: checks.append(check()) or us
+        )
         took.append(vesta.estimate(Model(), torch.randn(4, 64), measure=False).call_us)
     assert took[1] - took[0] == pytest.approx(50)
     assert all(check.ready and not check.is_new for check in checks)
@@ -349,38 +352,55 @@ def test_memory_is_near_that_measured() -> None:
     assert set(far) <= {"rwkv"} and computed >= 0.9 * models, far
 
 
-def use_present_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_present_speed() -> None:
     speed = machine_speed.measure_speed()
-    monkeypatch.setattr(estimating, "speed_of_machine", lambda: speed)
+    pytest.MonkeyPatch().setattr(estimating, "speed_of_machine", lambda: speed)
 
 
-@pytest.mark.slow
-@pytest.mark.alone
-@pytest.mark.kernels
-def test_times_are_near_those_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every estimate is within 30 %. Other programs slow the machine down, some for seconds and some for minutes. So a
-    model that misses is estimated and measured again, up to five times, the later ones with the speed that the machine
-    has then, and the least of each counts."""
-    far, models, computed = [], 0, 0
-    for i, (name, entry) in enumerate(ZOO.items()):
+def print_times(*names: str) -> None:
+    """A line of JSON for each model: its name, and microseconds estimated, computed from the plan, and measured. Other
+    programs slow the machine down, some for seconds and some for minutes. So a model that misses is estimated and
+    measured again, up to five times, the later ones with the speed that the machine has then, and the least of each
+    counts."""
+    for i, name in enumerate(names):
         if i % 5 == 0:
-            use_present_speed(monkeypatch)
-        model, inputs = entry.build(), entry.inputs(0, entry.lengths[0])
+            use_present_speed()
+        model, inputs = ZOO[name].build(), ZOO[name].inputs(0, ZOO[name].lengths[0])
         e = vesta.estimate(model, inputs, measure=False)
         if e.eager or e.cold:
             continue
         estimated = measured = math.inf
         for attempt in range(5):
             if attempt >= 2:
-                use_present_speed(monkeypatch)
+                use_present_speed()
             estimated = min(estimated, vesta.estimate(model, inputs).call_us)
             measured = min(measured, least(model, inputs))
-            if 0.7 <= estimated / measured <= 1.3:
+            if is_near(estimated, measured):
                 break
-        else:
-            far.append((estimated / measured, name))
-        models += 1
-        computed += 0.7 <= e.call_us / measured <= 1.3
-        print(f"{name}: {estimated:.0f} us estimated, {e.call_us:.0f} computed, {measured:.0f} measured", flush=True)
-    print(f"{models - len(far)} of {models} within 30 %; as computed from the plan: {computed}")
-    assert not far and computed >= 0.7 * models, sorted(far)
+        print(json.dumps([name, estimated, e.call_us, measured]), flush=True)
+
+
+def is_near(estimated: float, measured: float) -> bool:
+    return 0.7 <= estimated / measured <= 1.3
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.kernels
+def test_times_are_near_those_measured() -> None:
+    """Every estimate is within 30 %. Twenty models share a process: in one that ran two hundred, the memory of the next
+    one's weights is scattered, and its calls take up to a quarter more time."""
+    program = "import sys; from tests.programs import test_estimate; test_estimate.print_times(*sys.argv[1:])"
+    names, found = list(ZOO), []
+    for i in range(0, len(names), 20):
+        done = processes.run(program, *names[i : i + 20], timeout=900)
+        assert done.returncode == 0, done.stderr
+        found += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    for name, estimated, computed, measured in found:
+        print(f"{name}: {estimated:.0f} us estimated, {computed:.0f} computed, {measured:.0f} measured")
+    far = sorted(
+        (estimated / measured, name) for name, estimated, _, measured in found if not is_near(estimated, measured)
+    )
+    near = sum(is_near(computed, measured) for _, _, computed, measured in found)
+    print(f"{len(found) - len(far)} of {len(found)} within 30 %; as computed from the plan: {near}")
+    assert len(found) > 200 and not far and near >= 0.7 * len(found), far

@@ -274,5 +274,82 @@ TEST(ChannelsLastInTraining, PointwiseOperatorsConvertTheirOtherOperands) {
   EXPECT_EQ(g.graph->outputs[0].value->type, parsed->outputs[0].value->type);
 }
 
+// ---- Gradients of the weights of depthwise convolutions
+
+std::string depthwise(std::string_view w = "f32[8, 1, 1, 2]", std::string_view padding = "[0, 1]", int stride = 1,
+                      std::string_view y = "f32[2, 8, 16, 17]{2176, 1, 136, 8}",
+                      std::string_view x = "f32[2, 8, 16, 16]{2048, 1, 128, 8}", int groups = 8) {
+  return fmt::format(R"(
+input %0 : {0} = argument "x"
+input %1 : {1} = argument "w"
+input %2 : {2} = argument "tangent0"
+%3 : {0}, %4 : {1}, _ = aten::convolution_backward(%2, %0, %1, [0], [{4}, {4}], {3}, [1, 1], false, [0, 0], {5}, [true, true, false])
+output %3
+output %4
+)",
+                     x, w, y, padding, stride, groups);
+}
+
+TEST(DepthwiseGradients, AreSumsOfProductsWithPixels) {
+  expect_pass(write_depthwise_gradients, depthwise(), R"(
+input %0 : f32[2, 8, 16, 16]{2048, 1, 128, 8} = argument "x"
+input %1 : f32[8, 1, 1, 2] = argument "w"
+input %2 : f32[2, 8, 16, 17]{2176, 1, 136, 8} = argument "tangent0"
+%3 : f32[2, 8, 16, 18]{2304, 1, 144, 8} = aten::constant_pad_nd(%0, [1, 1, 0, 0], 0.0)
+%4 : f32[2, 8, 16, 18]{2304, 1, 144, 8} = aten::slice.Tensor(%3, 2, 0, 16, 1)
+%5 : f32[2, 8, 16, 17]{2304, 1, 144, 8} = aten::slice.Tensor(%4, 3, 0, 17, 1)
+%6 : f32[2, 8, 16, 17]{2176, 1, 136, 8} = aten::mul.Tensor(%2, %5)
+%7 : f32[8] = aten::sum.dim_IntList(%6, [0, 2, 3])
+%8 : f32[2, 8, 16, 18]{2304, 1, 144, 8} = aten::slice.Tensor(%3, 2, 0, 16, 1)
+%9 : f32[2, 8, 16, 17]{2304, 1, 144, 8} = aten::slice.Tensor(%8, 3, 1, 18, 1)
+%10 : f32[2, 8, 16, 17]{2176, 1, 136, 8} = aten::mul.Tensor(%2, %9)
+%11 : f32[8] = aten::sum.dim_IntList(%10, [0, 2, 3])
+%12 : f32[8, 2] = aten::stack([%7, %11], 1)
+%13 : f32[8, 1, 1, 2] = aten::view(%12, [8, 1, 1, 2])
+%14 : f32[2, 8, 16, 16]{2048, 1, 128, 8}, _, _ = aten::convolution_backward(%2, %0, %1, [0], [1, 1], [0, 1], [1, 1], false, [0, 0], 8, [true, false, false])
+output %14
+output %13
+)",
+              "aten::constant_pad_nd");
+}
+
+TEST(DepthwiseGradients, WithStrides) {
+  std::string text = depthwise("f32[8, 1, 5, 5]", "[2, 2]", 2, "f32[2, 8, 8, 8]{512, 1, 64, 8}");
+  text.replace(text.find("_ ="), 1, "%5 : f32[8]");
+  text.replace(text.find("[0], ["), 3, "[8]");
+  text.replace(text.find("true, false])"), 11, "true, true");
+  text += "output %5\n";
+  Given g(text);
+  const Options options;
+  EXPECT_TRUE(has_depthwise_gradients(*g.graph, {.options = options}));
+  EXPECT_TRUE(write_depthwise_gradients(*g.graph, {.options = options}, g.joint));
+  verify(*g.graph);
+  int sums = 0;
+  for (const Node* n = g.graph->first(); n; n = n->next) {
+    sums += n->op->name == "aten::sum.dim_IntList";
+    if (n->op->name == "aten::mul.Tensor")
+      EXPECT_EQ(n->input(1)->type.strides, (std::vector<Expr>{3200, 1, 320, 16}));  // every second pixel of 20 x 20
+    if (n->op->name == "aten::convolution_backward")
+      EXPECT_EQ(std::get<std::vector<bool>>(n->args().back()), (std::vector<bool>{true, false, false}));
+  }
+  EXPECT_EQ(sums, 26);  // one is the gradient of the bias
+}
+
+TEST(DepthwiseGradients, OthersStayCalls) {
+  const JointPass pass = write_depthwise_gradients;
+  expect_unchanged(pass, depthwise("f32[8, 1, 3, 3]", "[1, 1]", 1, "f32[2, 8, 16, 16]{2048, 1, 128, 8}"));
+  expect_unchanged(pass, depthwise("f32[8, 1, 1, 1]", "[0, 0]", 1, "f32[2, 8, 16, 16]{2048, 1, 128, 8}"));
+  expect_unchanged(pass, depthwise("f32[8, 1, 9, 9]", "[4, 4]", 1, "f32[2, 8, 16, 16]{2048, 1, 128, 8}"));
+  expect_unchanged(pass, depthwise("f32[8, 2, 1, 2]", "[0, 1]", 1, "f32[2, 8, 16, 17]{2176, 1, 136, 8}",
+                                   "f32[2, 8, 16, 16]{2048, 1, 128, 8}", 4));
+  expect_unchanged(pass, depthwise("f32[8, 1, 1, 2]", "[0, 1]", 1, "f32[2, 8, 16, 17]", "f32[2, 8, 16, 16]"));
+  expect_unchanged(pass, depthwise("f64[8, 1, 1, 2]", "[0, 1]", 1, "f64[2, 8, 16, 17]{2176, 1, 136, 8}",
+                                   "f64[2, 8, 16, 16]{2048, 1, 128, 8}"));
+  Options eager;
+  eager.numerics = "eager";
+  expect_unchanged(pass, depthwise(), eager);
+  expect_unchanged(pass, depthwise(), {}, DeviceType::CUDA);
+}
+
 }  // namespace
 }  // namespace vesta::graph

@@ -40,6 +40,8 @@ bool trains_in_channels_last(const Graph& graph, const PassContext& context);
 bool use_channels_last(Graph& graph, const PassContext& context, Joint& joint);
 bool has_pointwise_convolutions(const Graph& graph, const PassContext& context);
 bool write_pointwise_convolutions(Graph& graph, const PassContext& context, Joint& joint);
+bool has_depthwise_gradients(const Graph& graph, const PassContext& context);
+bool write_depthwise_gradients(Graph& graph, const PassContext& context, Joint& joint);
 
 // Whether a kernel that computes v, a result of a product, cannot fuse with the nodes that read v. It computes one
 // element at a time; these nodes also need other elements (halves of a rotation) or store them elsewhere (rows of a
