@@ -21,7 +21,7 @@ from vesta.errors import UserError
 from vesta.explain import explain
 from vesta.explain_capture import Break, Graph, several
 from vesta.gpu_speed import speed_of_gpu
-from vesta.machine_speed import Speed, microseconds_among_others, speed_of_machine
+from vesta.machine_speed import Speed, microseconds, speed_of_machine
 from vesta.measured_graph import kept_compiles, measured_graph
 from vesta.warming import arguments_of, check_of_guards, warm
 
@@ -132,8 +132,7 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
         with kept_compiles() as compiles:
             (warmed,) = warm(compiled, [named if keywords else example]).calls
         compile_ms = (time.perf_counter() - start) * 1e3
-        check = check_of_guards(compiled, named if keywords else example) if warmed.ready else None
-        check_us = microseconds_among_others(check) if check else 0.0
+        check_us = microseconds(check_of_guards(compiled, named if keywords else example)) if warmed.ready else 0.0
     storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors.values()}
     parameters, arguments_ = sum(storages.values()), sum(t.numel() * t.element_size() for t in given)
     if not warmed.ready:

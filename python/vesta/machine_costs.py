@@ -83,7 +83,7 @@ def measure_costs() -> _C.MachineCosts:
             costs.bag_us = max(0.0, statistics.median(map(microseconds, embedding_bags())) - costs.call_us)
             costs.index_us = max(0.0, microseconds(index()) - costs.call_us)
             costs.bytes_per_us, costs.memory_bytes_us = speed.cache, speed.memory
-            costs.last_cache_bytes, costs.entry_us = speed.cache_bytes, max(0.2, speed.loop_entry_us)
+            costs.last_cache_bytes, costs.entry_us = speed.cache_bytes, max(0.2, speed.entry_us + speed.output_us)
             set_rates(costs)
             found = [Measured(width, costs) for width in WIDTHS]
         m = {name: statistics.median(vars(one)[name] for one in found) for name in vars(found[0])}

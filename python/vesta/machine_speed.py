@@ -43,10 +43,10 @@ class Speed:
     floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen.
     ``kernels`` and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those
     without and with matrix products. ``entry_us``: a call of a compiled module that computes next to nothing,
-    without its outputs, between other calls. ``check_us``: a check of that module's guards. ``output_us``: what each
-    tensor that a call returns adds. ``loop_entry_us``: such a call with one output, in a loop. ``step_us``: what a
-    run needs for a step beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that
-    libraries take once. ``overlaps``: a product reads its operands while it computes.
+    without its outputs. ``check_us``: a check of that module's guards. ``output_us``: what each tensor that a call
+    returns adds. ``step_us``: what a run needs for a step beside the step itself. ``cache_bytes``: of the last
+    cache. ``workspace``: bytes that libraries take once. ``overlaps``: a product reads its operands while it
+    computes.
     """
 
     memory: float
@@ -58,7 +58,6 @@ class Speed:
     entry_us: float = 0.0
     check_us: float = 0.0
     output_us: float = 0.0
-    loop_entry_us: float = 0.0
     step_us: float = 0.2
     cache_bytes: int = 0
     workspace: int = 0
@@ -130,7 +129,6 @@ def measure_speed() -> Speed:
         entry_us=best(lambda s: s.entry_us),
         check_us=best(lambda s: s.check_us),
         output_us=best(lambda s: s.output_us),
-        loop_entry_us=best(lambda s: s.loop_entry_us),
     )
 
 
@@ -150,8 +148,8 @@ def measure_once() -> Speed:
         call_us = microseconds_among_others(lambda: torch.index_select(x, 0, ZERO, out=y[:1]))
         last_cache = _C.host_target()["caches"][-1]
     with torch.no_grad():  # the weights of an inference tensor are not laid out once: nothing tells of writes to it
-        entry_us, check_us, output_us, loop_entry_us = microseconds_of_entry()
-        kernels, product_kernels = kernel_factors(loop_entry_us)
+        entry_us, check_us, output_us = microseconds_of_entry()
+        kernels, product_kernels = kernel_factors(entry_us + output_us)
     return Speed(
         copies[LARGE],
         copies[SMALL],
@@ -162,7 +160,6 @@ def measure_once() -> Speed:
         entry_us,
         check_us,
         output_us,
-        loop_entry_us,
         cache_bytes=last_cache,
     )
 
@@ -259,17 +256,17 @@ class Copies(torch.nn.Module):
         return [x + i for i in range(self.outputs)]
 
 
-def microseconds_of_entry() -> tuple[float, float, float, float]:
-    """The time of a call of a compiled module that computes next to nothing, that of a check of its guards, the time
-    that each output adds, all between other calls; and that of the call in a loop."""
+def microseconds_of_entry() -> tuple[float, float, float]:
+    """The time of a call of a compiled module that computes next to nothing, that of a check of its guards, and the
+    time that each output adds."""
     few, many = OUTPUTS
     took = {}
-    for outputs in reversed(OUTPUTS):
+    for outputs in OUTPUTS:
         small = compile(Copies(outputs), options={"cache": False, "only_if_faster": False})
-        took[outputs] = microseconds_among_others(lambda small=small: small(ONE_ROW))  # type: ignore[misc]
-    check_us = microseconds_among_others(check_of_guards(small, ONE_ROW))
+        took[outputs] = microseconds(lambda small=small: small(ONE_ROW))  # type: ignore[misc]
+    check_us = microseconds(check_of_guards(small, ONE_ROW))
     output_us = max(0.0, took[many] - took[few]) / (many - few)
-    return max(0.0, took[few] - few * output_us), check_us, output_us, microseconds(lambda: small(ONE_ROW))
+    return max(0.0, took[few] - few * output_us), check_us, output_us
 
 
 def kernel_factors(entry_us: float) -> tuple[float, float]:

@@ -189,7 +189,7 @@ def test_each_output_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
             return [x + 1, x.sin(), x * 2]
 
     took = []
-    monkeypatch.setattr(estimating, "microseconds_among_others", lambda check: 0.0)
+    monkeypatch.setattr(estimating, "microseconds", lambda check: 0.0)
     for output_us in (0.0, 100.0):
         speed = dataclasses.replace(SPEED, output_us=output_us)
         monkeypatch.setattr(estimating, "speed_of_machine", lambda speed=speed: speed)
@@ -201,9 +201,7 @@ def test_guards_take_time(monkeypatch: pytest.MonkeyPatch) -> None:
     took, checks = [], []
     monkeypatch.setattr(estimating, "speed_of_machine", lambda: dataclasses.replace(SPEED, check_us=100.0))
     for check_us in (50.0, 150.0):  # less than those of a small module, and more
-        monkeypatch.setattr(
-            estimating, "microseconds_among_others", lambda check, us=check_us: checks.append(check()) or us
-        )
+        monkeypatch.setattr(estimating, "microseconds", lambda check, us=check_us: checks.append(check()) or us)
         took.append(vesta.estimate(Model(), torch.randn(4, 64), measure=False).call_us)
     assert took[1] - took[0] == pytest.approx(50)
     assert all(check.ready and not check.is_new for check in checks)
