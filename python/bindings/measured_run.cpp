@@ -36,8 +36,8 @@ class Allocated final : public c10::MemoryReportingInfoBase {
   int64_t now_ = 0, most_ = 0;
 };
 
-// Milliseconds between two runs: what the program itself does between two calls, in which threads of the runtime may
-// begin to sleep.
+// Milliseconds of waiting between two runs. A program works between its calls, too, and meanwhile threads of the
+// runtime may go to sleep.
 constexpr double kRest = 0.03;
 
 class Runs {

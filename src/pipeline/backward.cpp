@@ -205,7 +205,7 @@ class JointPasses {
     if (!options.kernels || !joint.crossings.empty() || !joint.checkpoints.empty()) return;
     const auto runs = [&](std::string_view pass) { return !graph::skips(options, pass); };
     reorders_ = runs("channels-last") && graph::trains_in_channels_last(g, context_);
-    sums_ = runs("convolution-products") && graph::has_depthwise_gradients(g, context_);
+    sums_ = runs("convolution-products") && (reorders_ || graph::has_depthwise_gradients(g, context_));
     multiplies_ = !reorders_ && runs("convolution-products") && graph::has_pointwise_convolutions(g, context_);
     context_.end = joint.first_backward;
     pads_ = target.device == DeviceType::CUDA && runs("aligned-products") && graph::has_unaligned_products(g, context_);

@@ -21,8 +21,8 @@ struct MachineCosts {
   double frame_us = 1.5;   // and for a Python function
   double saved_us = 3.0;   // both for each operator of a model, before anything is known of the graph
   double call_us = 1.2;    // of a small call into ATen
-  // What these calls take besides, however small: a product, attention, a convolution, whose weights are as the program
-  // has them, or packed, a recurrent layer, an embedding bag, and an index by tensors.
+  // What the smallest call of these kinds takes beyond call_us: a product and a convolution, each also with packed
+  // weights, attention, a recurrent layer, an embedding bag, an index by tensors.
   double linear_us = 3, packed_linear_us = 3, attention_us = 12, convolution_us = 40, packed_convolution_us = 25;
   double recurrent_us = 60, bag_us = 8, index_us = 2;
   double entry_us = 1.0;  // of a call of a graph: guards, results

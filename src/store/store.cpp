@@ -190,7 +190,7 @@ struct Store::State {
     for (;;) {
       changed.wait(lock, [&] { return over || !waiting.empty(); });
       if (waiting.empty()) return;
-      const auto& [key, content] = waiting.front();  // put() does not move it
+      const auto& [key, content] = waiting.front();  // put() appends, and leaves this entry where it is
       lock.unlock();
       write(key, content);
       lock.lock();
@@ -243,7 +243,7 @@ std::optional<std::string> Store::find(std::string_view key) {
   events::Span span(events::Type::Entry, key);
   std::optional<std::string> found;
   if (state_->usable) {
-    found = state_->find_waiting(key);  // before the file: it leaves the queue when it is written
+    found = state_->find_waiting(key);  // first, because an entry leaves the queue once its file is written
     if (const auto file = found ? std::nullopt : read_file(place_of(state_->folder, key), Use::Counts))
       found = decode(key, *file);
   }

@@ -401,7 +401,7 @@ def measured(strategy: str, expected_calls: int, model: nn.Module, inputs: dict[
 @pytest.mark.slow
 @pytest.mark.alone
 def test_auto_is_near_the_best_strategy() -> None:
-    """In a process that did nothing else before: children of a large process write to many pages that they share."""
+    """Runs in a new process. In children of a large one, calls are slow at first: they copy shared pages."""
     program = "from tests.programs import test_strategy; test_strategy.print_ratios()"
     done = processes.run(program, timeout=1800)
     print(done.stdout)

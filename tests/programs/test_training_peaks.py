@@ -34,7 +34,7 @@ def peaks(name: str) -> tuple[int, int]:
             module.zero_grad()
             return allocated(step)[1]
 
-        most: int = in_new_thread(measured)  # whose arena no other call has made larger
+        most: int = in_new_thread(measured)  # a new thread has a new arena
         return most
 
     return peak(module), peak(compiled)

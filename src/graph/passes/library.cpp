@@ -8,6 +8,10 @@
 
 namespace vesta::graph {
 
+bool may_reorder_sums(const PassContext& context) {
+  return context.device == DeviceType::CPU && context.options.numerics != "eager";
+}
+
 bool is_library_tensor(const TensorType& t) {
   return t.device.type == DeviceType::CPU && (t.dtype == DType::F32 || t.dtype == DType::BF16);
 }

@@ -21,6 +21,8 @@ inline constexpr int64_t kLibraryProductThreshold = int64_t{1} << 21;
 
 bool is_library_tensor(const TensorType& t);  // on the CPU, float32 or bfloat16
 std::optional<Convolution> as_library_convolution(const Node& n);
+// Whether a pass for the CPU may replace a call of oneDNN by code that adds up in another order.
+bool may_reorder_sums(const PassContext& context);
 
 // oneDNN's convolutions: with an activation, and with an addition.
 const Op& pointwise_convolution();
@@ -39,7 +41,7 @@ Value* addend_of(const Node& add, const Value* v);
 
 // The operator that puts the weight of a convolution into oneDNN's order.
 const Op& library_reorder();
-// An upper bound of the bytes of its result: oneDNN pads channels. nullopt: a size is unknown.
+// An upper bound of the bytes of its result, in which oneDNN pads channels. Returns nullopt if a size is unknown.
 std::optional<int64_t> most_reordered_bytes(const TensorType& weight, int64_t groups);
 
 // Bytes of the prepacked constants that other nodes read. A run keeps them beside the weights.

@@ -149,20 +149,15 @@ class Products {
 
 }  // namespace
 
-// MKL and our kernels may add up in another order than oneDNN.
-static bool may_multiply(const PassContext& context) {
-  return context.device == DeviceType::CPU && context.options.numerics != "eager";
-}
-
 bool has_pointwise_convolutions(const Graph& graph, const PassContext& context) {
-  if (!may_multiply(context)) return false;
+  if (!may_reorder_sums(context)) return false;
   for (const Node* n = graph.first(); n; n = n->next)
     if (operands_of(*n)) return true;
   return false;
 }
 
 bool write_pointwise_convolutions(Graph& graph, const PassContext& context, Joint& joint) {
-  return may_multiply(context) && Products(graph, context, joint).run();
+  return may_reorder_sums(context) && Products(graph, context, joint).run();
 }
 
 }  // namespace vesta::graph
