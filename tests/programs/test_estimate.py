@@ -386,8 +386,8 @@ def is_near(estimated: float, measured: float) -> bool:
 @pytest.mark.alone
 @pytest.mark.kernels
 def test_times_are_near_those_measured() -> None:
-    """Every estimate is within 30 %. Each process runs twenty models: in one that ran two hundred, calls of a model take up
-    to a quarter more time."""
+    """Every estimate is within 30 %. Each process runs twenty models: in one that ran two hundred, calls of a model
+    take up to a quarter more time."""
     program = "import sys; from tests.programs import test_estimate; test_estimate.print_times(*sys.argv[1:])"
     names, found = list(ZOO), []
     for i in range(0, len(names), 20):
