@@ -77,6 +77,31 @@ class Joined(nn.Module):
         return self.end(torch.cat([x, large], 1)).flatten(2).transpose(1, 2).tanh()
 
 
+class Next(nn.Module):
+    """A block of a ConvNeXt, whose pixels lie in channels-last in eager, too."""
+
+    def __init__(self, channels: int, side: int):
+        super().__init__()
+        self.mix = nn.Conv2d(channels, channels, side, padding=side // 2, groups=channels)
+        self.norm = nn.LayerNorm(channels)
+        self.wide = nn.Linear(channels, channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.wide(self.norm(self.mix(x).permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+
+
+class OneChannel(nn.Module):
+    """Sizes of 1, whose strides eager takes from channels-last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 6, 1), nn.Conv2d(6, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(memory_format=torch.channels_last)
+        return self.second(self.first(x).tanh())
+
+
 def frozen() -> nn.Module:
     net = nn.Sequential(Residual(8, 16), Residual(16, 16))
     net[0].body[0].weight.requires_grad_(False)
@@ -99,6 +124,8 @@ NETS: dict[str, tuple[Build, tuple[int, ...]]] = {
         ),
         (2, 8, 18, 17),
     ),
+    "in channels-last": (lambda: nn.Sequential(Next(8, 7), Next(8, 5), nn.Conv2d(8, 4, 3)), (2, 8, 18, 17)),
+    "one channel": (OneChannel, (2, 1, 20, 20)),
     "grouped": (lambda: nn.Sequential(*[Inverted(8, 4) for _ in range(3)]), (1, 8, 18, 18)),
     "joined": (Joined, (2, 16, 18, 18)),
 }

@@ -335,6 +335,16 @@ TEST(DepthwiseGradients, WithStrides) {
   EXPECT_EQ(sums, 26);  // one is the gradient of the bias
 }
 
+TEST(DepthwiseGradients, HaveTheStridesOfEager) {
+  Given g(depthwise("f32[8, 1, 1, 2]{2, 1, 2, 1}"));
+  const Options options;
+  EXPECT_TRUE(write_depthwise_gradients(*g.graph, {.options = options}, g.joint));
+  verify(*g.graph);
+  const Value* const w = g.graph->outputs[1].value;
+  EXPECT_EQ(w->type.strides, (std::vector<Expr>{2, 1, 2, 1}));
+  EXPECT_EQ(w->producer->op->name, "aten::clone");
+}
+
 TEST(DepthwiseGradients, OthersStayCalls) {
   const JointPass pass = write_depthwise_gradients;
   expect_unchanged(pass, depthwise("f32[8, 1, 3, 3]", "[1, 1]", 1, "f32[2, 8, 16, 16]{2048, 1, 128, 8}"));

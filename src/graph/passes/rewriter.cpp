@@ -22,6 +22,7 @@ bool Rewriter::replace(Value* from, Value* to) {
 
 void Rewriter::substitute(Value* from, Value* to) {
   if (is_output(from)) {
+    if (to->type.strides != from->type.strides) to = own_copy(graph_, to->producer->next, to, from->type);
     output_[from->id] = false;
     if (to->id >= output_.size()) output_.resize(to->id + 1);
     output_[to->id] = true;

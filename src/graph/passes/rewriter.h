@@ -18,7 +18,9 @@ class Rewriter {
   bool can_replace(const Value* from, const Value* to) const;
   // Replaces `from` if that is allowed and within the rewrite limit. The dead-code pass removes its producer.
   bool replace(Value* from, Value* to);
-  // Replaces without can_replace(): the caller has made `to` as a full substitute for `from`.
+  // Replaces without can_replace(): the caller has made `to` as a full substitute for `from`. A node computes `to`. The
+  // strides of `to` may be others, also those of dimensions of size 1, which users see: an output then becomes a copy
+  // with the strides of `from`.
   void substitute(Value* from, Value* to);
   // Substitutes the result of a new node for `from`. The node comes before `before` and has the source of `original`.
   void substitute(Value* from, const Node* original, const Op& op, std::vector<Arg> args, Node* before);
