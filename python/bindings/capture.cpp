@@ -168,6 +168,7 @@ void add_capture(py::module_& m) {
       .def_readonly("ready", &capture::WarmUp::ready)
       .def_readonly("is_new", &capture::WarmUp::is_new)
       .def_readonly("eager", &capture::WarmUp::eager)
+      .def_readonly("packed_bytes", &capture::WarmUp::packed_bytes)
       .def_readonly("stop", &capture::WarmUp::stop);
   // torch imports its classes of symbolic numbers at the first question. That import must not happen in a trace, where
   // it fails if the error of an operator is set, so it happens here.
@@ -208,14 +209,15 @@ void add_capture(py::module_& m) {
       },
       py::name("wait"), py::is_method(m.attr("CapturedFunction")), py::arg("seconds") = -1.0, py::arg("tier") = 2));
   const py::object warm_up(py::cpp_function(
-      [](const py::object& self, const py::tuple& args, const py::dict& keywords, double seconds) {
+      [](const py::object& self, const py::tuple& args, const py::dict& keywords, double seconds, bool runs) {
         capture::WarmUp out;
         out.end = end_after(seconds);
+        out.runs = runs;
         if (!capture::warm_up(self.ptr(), args.ptr(), keywords.ptr(), out)) throw py::error_already_set();
         return out;
       },
       py::name("warm_up"), py::is_method(m.attr("CapturedFunction")), py::arg("args"), py::arg("keywords"),
-      py::arg("seconds")));
+      py::arg("seconds"), py::arg("runs") = false));
   for (const auto& [name, method] :
        {std::pair("report", report), std::pair("wait", wait), std::pair("warm_up", warm_up)})
     if (PyDict_SetItemString(type->tp_dict, name, method.ptr()) < 0) throw py::error_already_set();

@@ -4,13 +4,14 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "base/check.h"
 #include "base/fault.h"
 #include "graph_steps.h"
 #include "machine/confine.h"
-#include "measured_run.h"
 #include "pipeline/case.h"
 #include "pipeline/case_keeper.h"
 #include "pipeline/inspection.h"
+#include "runtime/executable.h"
 
 namespace py = pybind11;
 
@@ -30,7 +31,9 @@ struct Repeated {
     {
       const torch::PyWarningHandler warnings;
       const py::gil_scoped_release release;
-      checked_run(*result.executable, tensors, integers, outputs);
+      if (std::string why; !result.executable->accepts(tensors, integers, &why))
+        throw InternalError("the compiled graph does not take the inputs that its case describes: " + why);
+      result.executable->run(tensors, integers, outputs);
     }
     py::list out;
     for (const c10::IValue& v : outputs) {
@@ -43,13 +46,6 @@ struct Repeated {
       }
     }
     return out;
-  }
-
-  MeasuredRun measure(const std::vector<at::Tensor>& tensors, const std::vector<int64_t>& integers,
-                      double seconds) const {
-    const torch::PyWarningHandler warnings;
-    const py::gil_scoped_release release;
-    return measured_run(*result.executable, tensors, integers, seconds);
   }
 };
 
@@ -144,14 +140,9 @@ void add_cases(py::module_& m) {
       .def_readonly("graph", &pipeline::Inspection::graph)
       .def_readonly("plan", &pipeline::Inspection::plan)
       .def_readonly("kernels", &pipeline::Inspection::kernels);
-  py::class_<MeasuredRun>(m, "MeasuredRun")
-      .def_readonly("least_us", &MeasuredRun::least_us)
-      .def_readonly("kept_bytes", &MeasuredRun::kept_bytes)
-      .def_readonly("most_bytes", &MeasuredRun::most_bytes);
   py::class_<Repeated>(m, "Repeated")
       .def_property_readonly("report", [](const Repeated& r) { return r.result.report; })
-      .def("run", &Repeated::run, py::arg("tensors"), py::arg("integers"))
-      .def("measure", &Repeated::measure, py::arg("tensors"), py::arg("integers"), py::arg("seconds"));
+      .def("run", &Repeated::run, py::arg("tensors"), py::arg("integers"));
   m.def("graph_steps", &graph_steps, py::arg("text"), "The statements of a graph for the hints of its sizes.");
   m.def("confine", &machine::confine,
         "Takes network and write access from the calling thread for ever; what the kernel cannot refuse.");

@@ -11,6 +11,7 @@
 #include "capture.h"
 #include "cases.h"
 #include "compiled.h"
+#include "counted_bytes.h"
 #include "evaluator.h"
 #include "graph/passes/passes.h"
 #include "graph_steps.h"
@@ -238,6 +239,7 @@ PYBIND11_MODULE(_C, m) {
   add_graph_value(m);
   add_cases(m);
   add_account(m);
+  add_counted_bytes(m);
 }
 
 }  // namespace vesta::python

@@ -22,12 +22,13 @@ from vesta.explain import explain
 from vesta.explain_capture import Break, Graph, several
 from vesta.gpu_speed import speed_of_gpu
 from vesta.machine_speed import Speed, microseconds, speed_of_machine
-from vesta.measured_graph import kept_compiles, measured_graph
-from vesta.warming import arguments_of, check_of_guards, warm
+from vesta.measured_call import calls_known_operators, measured_call
+from vesta.warming import arguments_of, check_of_guards, run_of_compiled, warm
 
 __all__ = ["Estimate", "estimate"]
 
 MAP_NORESERVE = 0x4000  # of Linux; mmap does not name it
+SMALL = 128 << 10  # bytes; smaller tensors lie side by side, as the program's do
 
 # What is measured: graphs that need at most so many bytes, and at most this share of the memory that is free, and of
 # which a call takes at most so long by the computed time.
@@ -45,8 +46,8 @@ class Estimate:
     - ``kernels``, ``calls``: launches of kernels and calls into ATen. ``bytes_moved``: read and written by them.
       ``flops``: floating-point operations of products, convolutions and attention.
     - ``call_us``: time of a call. ``measured``: True if ``call_us`` and ``peak_bytes`` were measured, by runs of the
-      graph on random numbers; False if they were computed from the plan. ``compile_ms``: time of the compile, whose
-      result is in the cache.
+      compiled code on random numbers; False if they were computed from the plan. ``compile_ms``: time of the compile,
+      whose result is in the cache.
     - ``cold``: graph breaks, behind which nothing is counted. ``eager``: why nothing is compiled, or empty.
     """
 
@@ -94,8 +95,8 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
 
     Memory and time are first computed from the plan and from the speed of this machine, which is measured once, in
     about a second. If a call runs on a CPU, needs at most 2 GiB, half of the memory that is free, and a second, and
-    calls no operators of other libraries (but for the experts of transformers), its kernels and calls are then run on
-    random numbers and measured.
+    calls no operators of other libraries (but for the experts of transformers), its compiled code is then run on random
+    numbers and measured.
     For a GPU the time is that of a call which is recorded as a CUDA graph and waits for the GPU; the memory includes
     the workspace of the libraries.
 
@@ -129,10 +130,10 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
         compiled = compile(copy.deepcopy(module, hollow_tensors(module, where)), **arguments)
         example, named = pytree.tree_map_only(torch.Tensor, where.without_memory, (args, keywords))
         start = time.perf_counter()
-        with kept_compiles() as compiles:
-            (warmed,) = warm(compiled, [named if keywords else example]).calls
+        call = named if keywords else example
+        (warmed,) = warm(compiled, [call]).calls
         compile_ms = (time.perf_counter() - start) * 1e3
-        check_us = microseconds(check_of_guards(compiled, named if keywords else example)) if warmed.ready else 0.0
+        check_us = microseconds(check_of_guards(compiled, call)) if warmed.ready else 0.0
     storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors.values()}
     parameters, arguments_ = sum(storages.values()), sum(t.numel() * t.element_size() for t in given)
     if not warmed.ready:
@@ -144,11 +145,15 @@ def estimate(model: Any, inputs: Any, *, device: str | None = None, measure: boo
     e = estimate_of(graph, parameters, arguments_, speed, entry_us, compile_ms, cold)
     if not measure or graph.compiled is None or e.call_us > MEASURED_US or e.peak_bytes > where.bytes_to_measure():
         return e
-    run = measured_graph(compiles, graph.compiled)
+    if not calls_known_operators(graph.compiled):
+        return e
+    given = [t for t in pytree.tree_leaves(call) if isinstance(t, torch.Tensor)]
+    with torch.no_grad():
+        run = measured_call(run_of_compiled(compiled, call), all_tensors(innermost(compiled)), given)
     if run is None:
         return e
-    peak = parameters + arguments_ + run.kept_bytes + run.most_bytes
-    return replace(e, call_us=entry_us + run.least_us, peak_bytes=peak, measured=True)
+    peak_bytes = parameters + arguments_ + run.bytes
+    return replace(e, call_us=run.us + speed.leave_us, peak_bytes=peak_bytes, measured=True)
 
 
 def estimate_of(
@@ -263,6 +268,9 @@ def on_unused_pages(t: torch.Tensor) -> torch.Tensor:
     if t.numel() == 0:
         return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
     size = (last + 1) * t.element_size()
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
-    memory = torch.frombuffer(pages, dtype=torch.uint8).untyped_storage()
+    if size < SMALL:
+        memory = torch.zeros(size, dtype=torch.uint8).untyped_storage()
+    else:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+        memory = torch.frombuffer(pages, dtype=torch.uint8).untyped_storage()
     return torch.empty(0, dtype=t.dtype).set_(memory, 0, t.shape, t.stride())

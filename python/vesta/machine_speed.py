@@ -14,7 +14,7 @@ import torch
 from vesta import _C
 from vesta.compile import compile
 from vesta.explain import explain
-from vesta.warming import check_of_guards
+from vesta.warming import check_of_guards, run_of_compiled
 
 __all__ = ["Speed", "family_of", "measure_speed", "speed_of_machine"]
 
@@ -43,10 +43,10 @@ class Speed:
     floating-point operations per microsecond. ``call_us``: microseconds of another small call into ATen.
     ``kernels`` and ``product_kernels``: by what the planner's estimates of kernels are to be multiplied, of those
     without and with matrix products. ``entry_us``: a call of a compiled module that computes next to nothing,
-    without its outputs. ``check_us``: a check of that module's guards. ``output_us``: what each tensor that a call
-    returns adds. ``step_us``: what a run needs for a step beside the step itself. ``cache_bytes``: of the last
-    cache. ``workspace``: bytes that libraries take once. ``overlaps``: a product reads its operands while it
-    computes.
+    without its outputs. ``check_us``: a check of that module's guards. ``run_us``: a run of its graph with one output,
+    guards included. ``output_us``: what each tensor that a call returns adds. ``step_us``: what a run needs for a step
+    beside the step itself. ``cache_bytes``: of the last cache. ``workspace``: bytes that libraries take once.
+    ``overlaps``: a product reads its operands while it computes.
     """
 
     memory: float
@@ -57,11 +57,17 @@ class Speed:
     product_kernels: float
     entry_us: float = 0.0
     check_us: float = 0.0
+    run_us: float = 0.0
     output_us: float = 0.0
     step_us: float = 0.2
     cache_bytes: int = 0
     workspace: int = 0
     overlaps: bool = False
+
+    @property
+    def leave_us(self) -> float:
+        """What a call takes beside the run of its graph; may be negative."""
+        return self.entry_us + self.output_us - self.run_us
 
     def product(self, op: str, dtype: str) -> tuple[float, float]:
         """The numbers of ``products`` for an operator."""
@@ -128,6 +134,7 @@ def measure_speed() -> Speed:
         product_kernels=best(lambda s: s.product_kernels),
         entry_us=best(lambda s: s.entry_us),
         check_us=best(lambda s: s.check_us),
+        run_us=best(lambda s: s.run_us),
         output_us=best(lambda s: s.output_us),
     )
 
@@ -148,7 +155,7 @@ def measure_once() -> Speed:
         call_us = microseconds_among_others(lambda: torch.index_select(x, 0, ZERO, out=y[:1]))
         last_cache = _C.host_target()["caches"][-1]
     with torch.no_grad():  # the weights of an inference tensor are not laid out once: nothing tells of writes to it
-        entry_us, check_us, output_us = microseconds_of_entry()
+        entry_us, check_us, run_us, output_us = microseconds_of_entry()
         kernels, product_kernels = kernel_factors(entry_us + output_us)
     return Speed(
         copies[LARGE],
@@ -159,6 +166,7 @@ def measure_once() -> Speed:
         product_kernels,
         entry_us,
         check_us,
+        run_us,
         output_us,
         cache_bytes=last_cache,
     )
@@ -175,7 +183,7 @@ def families(dtype: torch.dtype) -> Iterator[tuple[str, Product, Product]]:
     yield "attention", attention(dtype, few), attention(dtype, many)
     few_sizes, many_sizes = LINEAR
     yield "aten::linear", linear(dtype, False, *few_sizes), linear(dtype, False, *many_sizes)
-    if torch.backends.mkldnn.is_available():
+    if has_onednn(dtype):
         yield "mkldnn::_linear_pointwise", linear(dtype, True, *few_sizes), linear(dtype, True, *many_sizes)
         few_sizes, many_sizes = CONVOLUTION
         small = convolution(dtype, *few_sizes, groups=few_sizes[0])
@@ -187,6 +195,13 @@ def families(dtype: torch.dtype) -> Iterator[tuple[str, Product, Product]]:
         yield "encoder layer", encoder_layer(*few_sizes), encoder_layer(*many_sizes)
     few_sizes, many_sizes = CONVOLUTION
     yield "aten::convolution", plain_convolution(dtype, *few_sizes), plain_convolution(dtype, *many_sizes)
+
+
+def has_onednn(dtype: torch.dtype) -> bool:
+    """Whether oneDNN's operators take this dtype. They take bfloat16 on processors with AVX-512 only."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    return dtype is torch.float32 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def linear(dtype: torch.dtype, with_mkldnn: bool, rows: int, columns: int) -> Product:
@@ -256,17 +271,16 @@ class Copies(torch.nn.Module):
         return [x + i for i in range(self.outputs)]
 
 
-def microseconds_of_entry() -> tuple[float, float, float]:
-    """The time of a call of a compiled module that computes next to nothing, that of a check of its guards, and the
-    time that each output adds."""
+def microseconds_of_entry() -> tuple[float, float, float, float]:
+    """The time of a call of a compiled module that computes next to nothing, that of a check of its guards, that of a
+    run of its graph with one output, and the time that each output adds."""
     few, many = OUTPUTS
-    took = {}
-    for outputs in OUTPUTS:
-        small = compile(Copies(outputs), options={"cache": False, "only_if_faster": False})
-        took[outputs] = microseconds(lambda small=small: small(ONE_ROW))  # type: ignore[misc]
+    small, large = (compile(Copies(n), options={"cache": False, "only_if_faster": False}) for n in OUTPUTS)
+    took, took_large = microseconds(lambda: small(ONE_ROW)), microseconds(lambda: large(ONE_ROW))
     check_us = microseconds(check_of_guards(small, ONE_ROW))
-    output_us = max(0.0, took[many] - took[few]) / (many - few)
-    return max(0.0, took[few] - few * output_us), check_us, output_us
+    run_us = microseconds(run_of_compiled(small, ONE_ROW))
+    output_us = max(0.0, took_large - took) / (many - few)
+    return max(0.0, took - few * output_us), check_us, run_us, output_us
 
 
 def kernel_factors(entry_us: float) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from vesta.explain import captured_of
 from vesta.explain_capture import Break, break_of
 from vesta.waiting import wait
 
-__all__ = ["Warmed", "WarmedCall", "check_of_guards", "warm"]
+__all__ = ["Warmed", "WarmedCall", "check_of_guards", "run_of_compiled", "warm"]
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,23 @@ def warm(
     return Warmed(tuple(calls), wait(compiled, left()))
 
 
-def check_of_guards(compiled: Any, example: Any) -> Callable[[], object]:
+def check_of_guards(compiled: Any, example: Any) -> Callable[[], _C.WarmUp]:
     """A function that checks the guards as such a call does. If compiled code serves the call, it runs nothing."""
+    return _call_of(compiled, example, runs=False)
+
+
+def run_of_compiled(compiled: Any, example: Any) -> Callable[[], _C.WarmUp]:
+    """A function that runs the graph of such a call, up to the first graph break, and nothing of the program's Python
+    code. It drops the results, and writes no attributes of objects."""
+    return _call_of(compiled, example, runs=True)
+
+
+def _call_of(compiled: Any, example: Any, runs: bool) -> Callable[[], _C.WarmUp]:
     captured = captured_of(compiled)
     assert captured is not None
     args, keywords = arguments_of(example)
     every = (*_bound(compiled), *args)
-    return lambda: captured.warm_up(every, keywords, 0.0)
+    return lambda: captured.warm_up(every, keywords, 0.0, runs)
 
 
 def _bound(compiled: Any) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from torch import nn
 import vesta
 from tests import processes
 from tests.programs.zoo import ZOO
-from vesta import _C, estimating, machine_speed
+from vesta import _C, estimating, machine_speed, warming
 from vesta.errors import UserError
 from vesta.machine_speed import Speed
 
@@ -276,6 +276,55 @@ def test_small_graphs_are_measured_on_random_numbers(monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as patch:
             patch.setattr(estimating, name, 0)
             assert not vesta.estimate(model, x).measured
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_measured_calls_write_nothing_that_the_program_sees() -> None:
+    log: list[int] = []
+
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            log.append(self.calls)
+            return x * 2
+
+    model = Counts()
+    assert vesta.estimate(model, torch.ones(4)).measured
+    assert model.calls == 0 and log == []
+
+
+@pytest.mark.usefixtures("known_speed")
+def test_modes_of_the_caller_hold_for_measured_calls() -> None:
+    def compiles() -> int:
+        return vesta.stats().variants
+
+    model, x = Model(), torch.randn(4, 64)
+    for mode in (torch.autocast("cpu", torch.bfloat16), torch.inference_mode(), torch.enable_grad()):
+        with mode:
+            before = compiles()
+            assert vesta.estimate(model, x).measured
+            assert compiles() == before + 1
+
+
+def test_a_run_of_compiled_code_ends_at_a_break() -> None:
+    ran: list[str] = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x.exp()
+        print(end="")
+        ran.append("after")
+        return y + 1
+
+    compiled = vesta.compile(f)
+    x = torch.ones(4)
+    vesta.warm(compiled, [x])
+    done = warming.run_of_compiled(compiled, x)()
+    assert done.ready and done.stop is not None and not ran
+    assert vesta.explain(compiled).explanation.captures[0].hits == 0
 
 
 @pytest.mark.usefixtures("known_speed")

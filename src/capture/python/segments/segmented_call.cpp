@@ -311,13 +311,14 @@ bool SegmentedCall::execute_break() {
 bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
   const double compile_ms = gain_->compile_ms;
   Ready ready;
-  if (warm_up_) ready.checked_at = warm_up_->end;
+  if (warm_up_ && !warm_up_->runs) ready.checked_at = warm_up_->end;
   if (!prepare(s, ready)) return false;
   const std::shared_ptr<Variant> v = ready.variant;
   const Epilogue& end = v->epilogue;
   if (warm_up_) {
     warm_up_->ready = true;
     if (end.kind == Epilogue::Kind::Break) warm_up_->stop = v->report.stop;
+    if (v->graph.executable) warm_up_->packed_bytes = v->graph.executable->prepacked_bytes();
     return left(end_warm_up(thread_, frame_, position_));
   }
   count_gain(*v, *gain_);

@@ -1,10 +1,12 @@
 // vesta.warm: a call that compiles what a call with its arguments needs, up to the first graph break, and ends before
-// it runs any of it. The program's code is traced, and none of it is executed.
+// it runs any of it. The program's code is traced, and none of it is executed. vesta.estimate lets the compiled graph
+// run, too, to measure it.
 #pragma once
 
 #include <Python.h>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,9 +17,11 @@ namespace vesta::capture {
 
 struct WarmUp {
   std::chrono::steady_clock::time_point end;  // until then it waits for compiles
-  bool ready = false;                         // compiled code serves the call, or its compile goes on in the background
-  bool is_new = false;                        // the code was compiled for this call
-  std::string eager;                          // without `ready`: why the call runs eager
+  bool runs = false;    // the compiled graph runs; its results are dropped, and the segment's other writes are not done
+  bool ready = false;   // compiled code serves the call, or its compile goes on in the background
+  bool is_new = false;  // the code was compiled for this call
+  std::string eager;    // without `ready`: why the call runs eager
+  int64_t packed_bytes = 0;          // of the graph's packed and folded weights that are held now
   std::optional<CaptureBreak> stop;  // where the compiled code ends before the call does; the rest is not compiled yet
 };
 
