@@ -37,7 +37,7 @@ namespace vesta::pipeline {
 namespace {
 
 // The bytes of prepacked constants, by buffer. For weights in oneDNN's order it is an upper bound.
-std::vector<int64_t> prepacked_bytes(const schedule::Plan& plan) {
+std::vector<int64_t> prepacked_bytes(const schedule::Plan& plan, const Target& target) {
   std::vector<int64_t> out;
   for (const schedule::Buffer& b : plan.buffers)
     out.push_back(b.role == schedule::BufferRole::Prepacked ? hint(graph::numel(b.type)) * element_size(b.type.dtype)
@@ -50,14 +50,15 @@ std::vector<int64_t> prepacked_bytes(const schedule::Plan& plan) {
     const Expr* count = arg ? std::get_if<Expr>(arg) : nullptr;
     int64_t& bytes = out[static_cast<size_t>(e->results[0])];
     if (count && count->is_constant())
-      bytes = graph::most_reordered_bytes(plan.buffers[static_cast<size_t>(e->results[0])].type, count->constant())
+      bytes = graph::most_reordered_bytes(plan.buffers[static_cast<size_t>(e->results[0])].type, count->constant(),
+                                          target.vector_bytes)
                   .value_or(bytes);
   }
   return out;
 }
 
 // Fills in what explain() shows of the plan.
-void describe(const schedule::Plan& plan, artifact::About& about) {
+void describe(const schedule::Plan& plan, const Target& target, artifact::About& about) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
   for (const auto* steps : {&plan.prepacked, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
@@ -76,7 +77,7 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
   std::vector<bool> used(plan.buffers.size());
   for (const schedule::Step& s : plan.steps)
     schedule::for_each_buffer(s, [&](int b) { used[static_cast<size_t>(b)] = true; });
-  const std::vector<int64_t> bytes = prepacked_bytes(plan);
+  const std::vector<int64_t> bytes = prepacked_bytes(plan, target);
   for (size_t i = 0; i < used.size(); ++i)
     if (used[i]) about.packed_bytes += bytes[i];
 }
@@ -222,7 +223,7 @@ class Compile {
       made = assemble(graph_, plan, objects);
       made.facts = std::move(traced.facts);
       made.outputs_recur = !traced.inference;
-      describe(plan, made.about);
+      describe(plan, target_, made.about);
     });
     return made;
   }

@@ -130,7 +130,8 @@ void Planning::take_memory(int64_t bytes, const graph::Graph& planned) {
 }
 
 graph::PassContext pass_context(const Options& options, const Target& target, bool inference) {
-  graph::PassContext context{.options = options, .device = target.device, .inference = inference};
+  graph::PassContext context{
+      .options = options, .device = target.device, .inference = inference, .vector_bytes = target.vector_bytes};
   if (target.device == DeviceType::CUDA) {
     context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {
       return schedule::computes_product(rows, columns, inner, target);

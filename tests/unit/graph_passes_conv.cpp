@@ -347,17 +347,19 @@ TEST(PackWeights, KeepsTheByteBudget) {
   EXPECT_TRUE(pack_weights(*g, {.options = options}));
 }
 
-// oneDNN pads the channels of each group to 16, but for depthwise convolutions.
+// oneDNN pads the channels of each group to a vector, but for depthwise convolutions.
 TEST(PackWeights, BytesOfGroupedWeights) {
-  const auto bytes = [](const char* type, int64_t groups) {
+  const auto bytes = [](const char* type, int64_t groups, int64_t vector_bytes = 64) {
     const auto g = parse(fmt::format("input %0 : {} = parameter \"w\"\noutput %0\n", type));
-    return most_reordered_bytes(g->inputs[0].value->type, groups).value();
+    return most_reordered_bytes(g->inputs[0].value->type, groups, vector_bytes).value();
   };
   EXPECT_EQ(bytes("f32[64, 32, 3, 3]", 1), 64 * 32 * 9 * 4);
   EXPECT_EQ(bytes("f32[60, 3, 3, 3]", 1), 64 * 16 * 9 * 4);
   EXPECT_EQ(bytes("f32[60, 1, 3, 3]", 60), 64 * 9 * 4);
   EXPECT_EQ(bytes("f32[128, 1, 3, 3]", 64), 64 * 16 * 16 * 9 * 4);
   EXPECT_EQ(bytes("f32[64, 16, 3, 3]", 4), 64 * 16 * 9 * 4);
+  EXPECT_EQ(bytes("f32[60, 3, 3, 3]", 1, 32), 64 * 8 * 9 * 4);
+  EXPECT_EQ(bytes("f32[128, 1, 3, 3]", 64, 32), 64 * 8 * 8 * 9 * 4);
 }
 
 }  // namespace

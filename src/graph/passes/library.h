@@ -41,8 +41,9 @@ Value* addend_of(const Node& add, const Value* v);
 
 // The operator that puts the weight of a convolution into oneDNN's order.
 const Op& library_reorder();
-// An upper bound of the bytes of its result, in which oneDNN pads channels. Returns nullopt if a size is unknown.
-std::optional<int64_t> most_reordered_bytes(const TensorType& weight, int64_t groups);
+// An upper bound of the bytes of its result, in which oneDNN pads channels to vectors of float32. Returns nullopt if a
+// size is unknown.
+std::optional<int64_t> most_reordered_bytes(const TensorType& weight, int64_t groups, int64_t vector_bytes);
 
 // Bytes of the prepacked constants that other nodes read. A run keeps them beside the weights.
 int64_t prepacked_bytes(const Graph& graph);

@@ -14,11 +14,6 @@
 namespace vesta::graph {
 namespace {
 
-// oneDNN pads the channels of each group to its vector width, and those of a depthwise convolution together.
-constexpr int64_t kChannelBlock = 16;
-
-int64_t padded(int64_t channels) { return (channels + kChannelBlock - 1) / kChannelBlock * kChannelBlock; }
-
 // oneDNN in torch 2.11 fails for one pixel if the weight is packed and something is added.
 bool is_one_pixel(const TensorType& t) { return t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1); }
 
@@ -35,12 +30,15 @@ const Op& library_reorder() {
   return op;
 }
 
-std::optional<int64_t> most_reordered_bytes(const TensorType& weight, int64_t groups) {
+std::optional<int64_t> most_reordered_bytes(const TensorType& weight, int64_t groups, int64_t vector_bytes) {
   for (Expr s : weight.sizes)
     if (!s.is_constant()) return std::nullopt;
   const auto& s = weight.sizes;
   const int64_t out = s[0].constant(), in = s[1].constant();
   const bool depthwise = groups > 1 && in == 1 && out == groups;
+  const int64_t block = vector_bytes / element_size(DType::F32);
+  // oneDNN pads the channels of each group, and those of a depthwise convolution together.
+  const auto padded = [&](int64_t count) { return (count + block - 1) / block * block; };
   const int64_t channels = depthwise ? padded(out) : groups * padded(out / groups) * padded(in);
   return channels * s[2].constant() * s[3].constant() * element_size(weight.dtype);
 }
@@ -63,7 +61,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     if (!lies_channels_last(n->results[0]->type) || !is_constant(x->type.sizes)) return;
     if (n->op == &adding && is_one_pixel(n->results[0]->type)) return;
     const Expr groups = a.integer("groups");
-    const std::optional<int64_t> bytes = most_reordered_bytes(w->type, groups.constant());
+    const std::optional<int64_t> bytes = most_reordered_bytes(w->type, groups.constant(), context.vector_bytes);
     if (!bytes) return;
     const std::vector<Arg> key_args = {a.get("padding"), a.get("stride"), a.get("dilation"), groups, x->type.sizes};
     std::string key;
