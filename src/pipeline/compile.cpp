@@ -27,6 +27,7 @@
 #include "pipeline/planning.h"
 #include "pipeline/strategy.h"
 #include "pipeline/tune.h"
+#include "schedule/lifetimes.h"
 #include "schedule/plan.h"
 #include "store/store.h"
 #include "trace/trace.h"
@@ -200,6 +201,7 @@ class Compile {
       finished_ = false;  // the store keeps results that depend on the graph alone
       return made;
     }
+    if (!traced.inference && plan.device.type == DeviceType::CPU) schedule::allocate_step_by_step(plan);
     Tuned tuned;
     if (measures_)
       stage("tune", [&] {

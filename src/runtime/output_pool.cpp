@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kLargeBytes = size_t{256} << 10;
 constexpr size_t kKeptBytes = size_t{256} << 20;
-constexpr size_t kRounding = size_t{64} << 10;
+constexpr size_t kRounding = size_t{4} << 10;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHeader = 64;  // before the data, which keeps PyTorch's alignment
 

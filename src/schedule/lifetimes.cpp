@@ -7,6 +7,11 @@
 namespace vesta::schedule {
 namespace {
 
+// Smaller buffers would cost more time than they save memory.
+constexpr int64_t kLeastOfItsOwn = int64_t{64} << 10;
+
+int64_t hint_bytes(const Buffer& b) { return hint_numel(b.type.sizes) * element_size(b.type.dtype); }
+
 // By buffer: those with which it shares memory, because a call returned it as a view of them.
 std::vector<std::vector<int>> viewed_buffers(const Plan& plan) {
   std::vector<std::vector<int>> viewed(plan.buffers.size());
@@ -46,11 +51,16 @@ void lay_out(Plan& plan) {
   for (const Buffer& buffer : plan.buffers) {
     const bool ours =
         buffer.role == BufferRole::Arena || buffer.role == BufferRole::Output || buffer.role == BufferRole::Returned;
-    const int64_t bytes =
-        ours && buffer.first_step >= 0 ? hint_numel(buffer.type.sizes) * element_size(buffer.type.dtype) : 0;
+    const int64_t bytes = ours && buffer.first_step >= 0 ? hint_bytes(buffer) : 0;
     lives.push_back({bytes, buffer.first_step, buffer.last_step, buffer.role == BufferRole::Arena});
   }
   plan.arena = lay_out_arena(lives);
+}
+
+void allocate_step_by_step(Plan& plan) {
+  for (Buffer& b : plan.buffers)
+    if (b.role == BufferRole::Arena && hint_bytes(b) >= kLeastOfItsOwn) b.role = BufferRole::Returned;
+  lay_out(plan);
 }
 
 }  // namespace vesta::schedule

@@ -14,7 +14,7 @@ enum class BufferRole : uint8_t {
   Input,      // graph input `input`
   Output,     // allocated for the caller, with the eager strides of graph output `output`
   Arena,      // lives from its first to its last step, at an offset of the arena
-  Returned,   // a tensor that an extern call returns; freed after its last step
+  Returned,   // a tensor that an extern call returns, or that is allocated for a kernel; freed after its last step
   Prepacked,  // computed once per version of its Parameters (folded, packed or converted weights), then kept
 };
 
