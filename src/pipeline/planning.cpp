@@ -129,9 +129,21 @@ void Planning::take_memory(int64_t bytes, const graph::Graph& planned) {
                fmt::format("the plan of {} operators", planned.node_count()), &cancel_);
 }
 
+namespace {
+
+// oneDNN's condition (mkldnn_bf16_device_check in ATen): AVX-512 with BW, VL and DQ, or AVX-NE-CONVERT.
+bool library_takes_bf16(const Target& target) {
+  return target.avx512 || target.features.find("+avxneconvert") != std::string::npos;
+}
+
+}  // namespace
+
 graph::PassContext pass_context(const Options& options, const Target& target, bool inference) {
-  graph::PassContext context{
-      .options = options, .device = target.device, .inference = inference, .vector_bytes = target.vector_bytes};
+  graph::PassContext context{.options = options,
+                             .device = target.device,
+                             .inference = inference,
+                             .vector_bytes = target.vector_bytes,
+                             .library_bf16 = library_takes_bf16(target)};
   if (target.device == DeviceType::CUDA) {
     context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {
       return schedule::computes_product(rows, columns, inner, target);

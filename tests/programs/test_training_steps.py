@@ -6,6 +6,7 @@ Each program runs eagerly and compiled from equal states, and once in float64 fo
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map
 
 import vesta
+from tests.numerics.wide_runs import SHAKES, shaking
 from tests.programs.optimizer_steps import OPTIMIZERS, state_tensors
 from vesta.number_rule import judge
 from vesta.wide_runs import WIDE
@@ -37,17 +39,22 @@ def as_plain(x: Any) -> Any:
     return tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, x)
 
 
-def check(ours: Any, eager: Any, wide: Any) -> None:
-    """By the number rule; layouts are eager's."""
+def check(ours: Any, eager: Any, wide: Any, shaken: Callable[[int], Any] | None = None) -> None:
+    """By the number rule; layouts are eager's. ``shaken``: the results of a float64 run whose numbers move."""
     mine, spec = tree_flatten(ours)
     theirs, their_spec = tree_flatten(eager)
     assert spec == their_spec
+
+    @functools.cache
+    def moved() -> list[list[Any]]:
+        return [tree_flatten(shaken(seed))[0] for seed in range(SHAKES)] if shaken else []
+
     for i, (a, b, w) in enumerate(zip(mine, theirs, tree_flatten(wide)[0], strict=True)):
         if not isinstance(b, torch.Tensor):
             assert a == b
             continue
         assert (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride()), i
-        assert judge(a, b, w, lambda: ()).holds, (i, a, b)
+        assert judge(a, b, w, lambda i=i: [run[i] for run in moved()]).holds, (i, a, b)
 
 
 class Net(nn.Module):
@@ -104,6 +111,7 @@ class Trio:
 
     def run(self, *args: Any) -> None:
         results = []
+        before = copy.deepcopy((self.models[2], self.optimizers[2]))
         for i, call in enumerate((self.step, self.compiled, self.step)):
             model, opt = self.models[i], self.optimizers[i]
             given = widened(args) if i == 2 else args
@@ -112,7 +120,15 @@ class Trio:
             (r, gradients(m), dict(state_tensors(o)))
             for r, m, o in zip(results, self.models, self.optimizers, strict=True)
         )
-        check(as_plain(ours), as_plain(eager), as_plain(wide))
+
+        def shaken(seed: int) -> Any:
+            """The results of a step in float64 whose numbers move by an ulp of float32."""
+            model, opt = copy.deepcopy(before)
+            with shaking(torch.float32, seed):
+                result = self.step(model, opt, *widened(args))
+            return as_plain((result, gradients(model), dict(state_tensors(opt))))
+
+        check(as_plain(ours), as_plain(eager), as_plain(wide), shaken)
         for i in (1, 2):
             eagers, others = (state_tensors(self.optimizers[k]) for k in (0, i))
             for (_, a), (_, b) in zip(eagers, others, strict=True):

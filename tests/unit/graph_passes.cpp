@@ -404,6 +404,23 @@ output %2
 )");
 }
 
+TEST(LinearLibrary, NeedsInstructionsForBFloat16) {
+  const auto uses = [](const char* dtype, bool library_bf16) {
+    const auto g = parse(fmt::format(R"(
+input %0 : {0}[64, 768] = argument "x"
+input %1 : {0}[768, 768] = parameter "w"
+%2 : {0}[64, 768] = aten::linear(%0, %1)
+output %2
+)",
+                                     dtype));
+    const Options options;
+    return use_library_linear(*g, {.options = options, .library_bf16 = library_bf16});
+  };
+  EXPECT_TRUE(uses("bf16", true));
+  EXPECT_FALSE(uses("bf16", false));
+  EXPECT_TRUE(uses("f32", false));
+}
+
 TEST(PassTable, SkipsLimitsAndObserves) {
   const char* text = R"(
 input %0 : f32[2, 3] = argument "x"

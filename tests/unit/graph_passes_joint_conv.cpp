@@ -177,6 +177,11 @@ output %5
   eager.numerics = "eager";
   expect_unchanged(pass, plain, eager);
   expect_unchanged(pass, plain, {}, DeviceType::CUDA);
+  const Options options;
+  for (const int64_t bytes : {32, 64}) {  // vectors of AVX2, and of AVX-512
+    Given g(plain);
+    EXPECT_EQ(pass(*g.graph, {.options = options, .vector_bytes = bytes}, g.joint), bytes == 64);
+  }
   expect_unchanged(pass, text("f32[2, 8, 8, 8]", "f32[4, 8, 1, 1]", "[0, 0]", 1, "f32[2, 4, 8, 8]"));
   expect_unchanged(pass, text("f64[2, 8, 16, 16]", "f64[4, 8, 1, 1]", "[0, 0]", 1, "f64[2, 4, 16, 16]"));
   expect_unchanged(pass, text("f32[2, 8, 16, 16]", "f32[4, 8, 3, 3]", "[1, 1]", 1, "f32[2, 4, 16, 16]"));
@@ -189,32 +194,35 @@ output %5
 
 // ---- Channels-last
 
-// The text of a joint graph: `count` times a grouped convolution and one of one pixel, then all their derivatives.
-std::string pairs(int count) {
-  std::string inputs = "input %0 : f32[2, 8, 16, 16] = argument \"x\"\n", forward, backward, outputs;
+// The text of a joint graph: `count` times a convolution of 8 groups of `channels` and one of one pixel, then all their
+// derivatives.
+std::string pairs(int count, int channels = 1) {
+  const int wide = 8 * channels;
+  const std::string image = fmt::format("f32[2, {}, 16, 16]", wide);
+  const auto weight = [&](int i) {
+    return i % 2 == 0 ? fmt::format("f32[{}, {}, 3, 3]", wide, channels) : fmt::format("f32[{}, {}, 1, 1]", wide, wide);
+  };
+  std::string inputs = fmt::format("input %0 : {} = argument \"x\"\n", image), forward, backward, outputs;
   const int tangent = 1 + 2 * count;
-  for (int i = 0; i < 2 * count; ++i)
-    inputs += fmt::format("input %{} : f32[8, {}] = argument \"w{}\"\n", 1 + i, i % 2 == 0 ? "1, 3, 3" : "8, 1, 1", i);
-  inputs += fmt::format("input %{} : f32[2, 8, 16, 16] = argument \"tangent0\"\n", tangent);
+  for (int i = 0; i < 2 * count; ++i) inputs += fmt::format("input %{} : {} = argument \"w{}\"\n", 1 + i, weight(i), i);
+  inputs += fmt::format("input %{} : {} = argument \"tangent0\"\n", tangent, image);
   const auto arguments = [](int i) { return i % 2 == 0 ? "[1, 1], [1, 1]" : "[1, 1], [0, 0]"; };
   const auto groups = [](int i) { return i % 2 == 0 ? 8 : 1; };
   int next = tangent + 1, x = 0;
   std::vector<int> operands;
   for (int i = 0; i < 2 * count; ++i) {
     operands.push_back(x);
-    forward +=
-        fmt::format("%{} : f32[2, 8, 16, 16] = aten::convolution(%{}, %{}, none, {}, [1, 1], false, [0, 0], {})\n",
-                    next, x, 1 + i, arguments(i), groups(i));
+    forward += fmt::format("%{} : {} = aten::convolution(%{}, %{}, none, {}, [1, 1], false, [0, 0], {})\n", next, image,
+                           x, 1 + i, arguments(i), groups(i));
     x = next++;
   }
   outputs += fmt::format("output %{}\n", x);
   int grad = tangent;
   for (int i = 2 * count; i-- > 0;) {
     backward += fmt::format(
-        "%{} : f32[2, 8, 16, 16], %{} : f32[8, {}], _ = aten::convolution_backward(%{}, %{}, %{}, [0], {}, [1, 1], "
-        "false, [0, 0], {}, [true, true, false])\n",
-        next, next + 1, i % 2 == 0 ? "1, 3, 3" : "8, 1, 1", grad, operands[static_cast<size_t>(i)], 1 + i, arguments(i),
-        groups(i));
+        "%{} : {}, %{} : {}, _ = aten::convolution_backward(%{}, %{}, %{}, [0], {}, [1, 1], false, [0, 0], {}, "
+        "[true, true, false])\n",
+        next, image, next + 1, weight(i), grad, operands[static_cast<size_t>(i)], 1 + i, arguments(i), groups(i));
     outputs += fmt::format("output %{}\n", next + 1);
     grad = next;
     next += 2;
@@ -251,6 +259,14 @@ TEST(ChannelsLastInTraining, ConvolutionsAndTheirDerivatives) {
 TEST(ChannelsLastInTraining, NeedsGroupedConvolutionsBetweenThoseOfOnePixel) {
   const JointPass pass = use_channels_last;
   expect_unchanged(pass, pairs(2));
+  for (const int channels : {8, 16}) {
+    for (const int64_t bytes : {32, 64}) {  // oneDNN is as fast for whole vectors in eager's order
+      Given g(pairs(3, channels));
+      const Options options;
+      EXPECT_EQ(pass(*g.graph, {.options = options, .inference = false, .vector_bytes = bytes}, g.joint),
+                channels * 4 < bytes);
+    }
+  }
   expect_unchanged(pass, pairs(3), {}, DeviceType::CUDA);
   expect_unchanged(pass, kPointwise);
 }

@@ -85,7 +85,7 @@ TEST_F(KernelCompiler, MakesTheBytesOfThisProcess) {
 }
 
 TEST_F(KernelCompiler, RefusesWhatTakesMoreThanItsLimit) {
-  const std::string text = chain(Prim::Exp, DType::F32, 3000);  // about 150 MB
+  const std::string text = chain(Prim::Exp, DType::F32, 2000);  // about 100 MB
   CompileOptions options;
   options.memory = 80 << 20;
   const std::string said = why(text, options);

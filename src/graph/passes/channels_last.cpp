@@ -28,15 +28,15 @@ constexpr int kLeastConvolutions = 3;
 
 // A convolution that runs in channels-last.
 std::optional<Convolution> as_candidate(const Node& n, const PassContext& context) {
-  if (context.device == DeviceType::CPU) return as_library_convolution(n);
+  if (context.device == DeviceType::CPU) return as_library_convolution(n, context);
   std::optional<Convolution> c = as_convolution(n);
   const bool half = c && (c->x->type.dtype == DType::F16 || c->x->type.dtype == DType::BF16);
   return half && c->x->type.device.type == context.device ? c : std::nullopt;
 }
 
-std::optional<ConvolutionBackward> as_derivative(const Node& n) {
+std::optional<ConvolutionBackward> as_derivative(const Node& n, const PassContext& context) {
   std::optional<ConvolutionBackward> c = as_convolution_backward(n);
-  return c && is_library_tensor(c->x->type) ? c : std::nullopt;
+  return c && is_library_tensor(c->x->type, context) ? c : std::nullopt;
 }
 
 class Layout2d {
@@ -55,7 +55,7 @@ class Layout2d {
       }
       if (const auto c = as_candidate(*n, context_)) {
         convolution(n, *c);
-      } else if (const auto d = as_derivative(*n); d && joint_) {
+      } else if (const auto d = as_derivative(*n, context_); d && joint_) {
         derivative(n, *d);
       } else if (any_converted(*n)) {
         if (joint_ && may_follow(*n)) convert_inputs(n);
@@ -204,6 +204,13 @@ class Layout2d {
   std::unordered_map<Value*, Value*> copies_, restored_;
 };
 
+// Whether the channels of each group fill whole vectors. Then oneDNN is as fast in PyTorch's default order.
+bool fills_vectors(const ConvolutionBackward& c, const PassContext& context) {
+  const int64_t lanes = context.vector_bytes / element_size(DType::F32);
+  const Expr in = c.w->type.sizes[1], out = c.w->type.sizes[0];
+  return in.is_constant() && out.is_constant() && in.constant() % lanes == 0 && out.constant() / c.groups % lanes == 0;
+}
+
 }  // namespace
 
 bool use_channels_last(Graph& graph, const PassContext& context) {
@@ -230,11 +237,11 @@ bool trains_in_channels_last(const Graph& graph, const PassContext& context) {
   if (context.device != DeviceType::CPU || !find_op("aten::clone")) return false;
   int grouped = 0, pointwise = 0;
   graph.for_each_node([&](const Node* n) {
-    const auto c = as_derivative(*n);
+    const auto c = as_derivative(*n, context);
     if (!c || !is_contiguous(c->x->type)) return;
     const TensorType& w = c->w->type;
     const bool one_pixel = w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1);
-    grouped += c->groups > 1;
+    grouped += c->groups > 1 && !fills_vectors(*c, context);
     pointwise += c->groups == 1 && one_pixel && !lies_channels_last(c->x->type);
   });
   return grouped >= kLeastConvolutions && pointwise >= kLeastConvolutions;

@@ -42,9 +42,9 @@ bool use_library_convolution(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   std::vector<Node*> convolutions;
   graph.for_each_node([&](Node* n) {
-    if (as_library_convolution(*n)) convolutions.push_back(n);
+    if (as_library_convolution(*n, context)) convolutions.push_back(n);
   });
-  for (Node* n : convolutions) fuse(rewriter, n, *as_library_convolution(*n));
+  for (Node* n : convolutions) fuse(rewriter, n, *as_library_convolution(*n, context));
   return rewriter.changed();
 }
 

@@ -36,7 +36,7 @@ class Products {
 
   bool run() {
     graph_.for_each_node([&](Node* n) {
-      const std::optional<Convolution> c = as_library_convolution(*n);
+      const std::optional<Convolution> c = as_library_convolution(*n, context_);
       if (c && !n->prepacked && !rewriter_.is_output(n->results[0])) convolution(n, *c);
     });
     return rewriter_.changed();

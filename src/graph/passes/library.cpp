@@ -12,13 +12,14 @@ bool may_reorder_sums(const PassContext& context) {
   return context.device == DeviceType::CPU && context.options.numerics != "eager";
 }
 
-bool is_library_tensor(const TensorType& t) {
-  return t.device.type == DeviceType::CPU && (t.dtype == DType::F32 || t.dtype == DType::BF16);
+bool is_library_tensor(const TensorType& t, const PassContext& context) {
+  return t.device.type == DeviceType::CPU &&
+         (t.dtype == DType::F32 || (t.dtype == DType::BF16 && context.library_bf16));
 }
 
-std::optional<Convolution> as_library_convolution(const Node& n) {
+std::optional<Convolution> as_library_convolution(const Node& n, const PassContext& context) {
   std::optional<Convolution> c = as_convolution(n);
-  return c && is_library_tensor(c->x->type) ? c : std::nullopt;
+  return c && is_library_tensor(c->x->type, context) ? c : std::nullopt;
 }
 
 const Op& pointwise_convolution() {

@@ -19,8 +19,9 @@ namespace vesta::graph {
 
 inline constexpr int64_t kLibraryProductThreshold = int64_t{1} << 21;
 
-bool is_library_tensor(const TensorType& t);  // on the CPU, float32 or bfloat16
-std::optional<Convolution> as_library_convolution(const Node& n);
+// Whether oneDNN takes it: on the CPU, float32 or, on processors that have instructions for it, bfloat16.
+bool is_library_tensor(const TensorType& t, const PassContext& context);
+std::optional<Convolution> as_library_convolution(const Node& n, const PassContext& context);
 // Whether a pass for the CPU may replace a call of oneDNN by code that adds up in another order.
 bool may_reorder_sums(const PassContext& context);
 

@@ -7,11 +7,11 @@
 namespace vesta::graph {
 namespace {
 
-bool pays(const Node& n) {
+bool pays(const Node& n, const PassContext& context) {
   if (n.results.size() != 1 || !n.results[0]) return false;
   const Value *x = n.input(0), *w = n.input(1), *y = n.results[0];
   const Value* b = value_of(n.args()[2]);
-  if (!is_library_tensor(x->type) || w->type.dtype != x->type.dtype || (b && b->type.dtype != x->type.dtype))
+  if (!is_library_tensor(x->type, context) || w->type.dtype != x->type.dtype || (b && b->type.dtype != x->type.dtype))
     return false;
   if (w->type.dim() != 2 || x->type.dim() < 2 || !is_contiguous(y->type) ||
       (b && (b->type.dim() != 1 || !is_contiguous(b->type))))
@@ -83,7 +83,7 @@ bool use_library_linear(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   std::vector<Node*> linears;
   graph.for_each_node([&](Node* n) {
-    if (is_op(n, "aten::linear") && !n->prepacked && pays(*n) && !kernel_computes_in_registers(*n, context))
+    if (is_op(n, "aten::linear") && !n->prepacked && pays(*n, context) && !kernel_computes_in_registers(*n, context))
       linears.push_back(n);
   });
   for (Node* n : linears) fuse(rewriter, n);

@@ -51,7 +51,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
   std::map<std::pair<Value*, std::string>, Value*> packed;
   int64_t spent = prepacked_bytes(graph);
   graph.for_each_node([&](Node* n) {
-    const bool plain = as_library_convolution(*n).has_value();
+    const bool plain = as_library_convolution(*n, context).has_value();
     if (!plain && n->op != &pointwise && n->op != &adding) return;
     const NodeArgs a = n->named();
     const size_t w_index = static_cast<size_t>(a.schema().index_of(plain ? "weight" : "W"));
