@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "cuda_plans.h"
+#include "schedule/lifetimes.h"
 #include "schedule_run.h"
 
 namespace {
@@ -82,6 +83,30 @@ output %2
   EXPECT_EQ(plan.steps.size(), 2u);
   for (const schedule::Step& s : plan.steps)
     EXPECT_EQ(std::get<schedule::ExternStep>(s).reason, "there is no generator");
+}
+
+// In training, large values between kernels and calls do not lie in the arena.
+TEST(Plan, LargeValuesAreAllocatedStepByStep) {
+  const auto g = graph::parse(R"(input %0 : f32[64] = argument "x"
+input %1 : f32[64, 64] = argument "y"
+%2 : f32[64] = aten::exp(%0)
+%3 : f32[64], _ = aten::sort(%2)
+%4 : f32[64, 64] = aten::exp(%1)
+%5 : f32[64, 64], _ = aten::sort(%4)
+output %3
+output %5
+)");
+  schedule::Plan plan = schedule::make_plan(*g, {});
+  const auto count = [&](schedule::BufferRole role) {
+    return std::ranges::count_if(plan.buffers, [&](const schedule::Buffer& b) { return b.role == role; });
+  };
+  EXPECT_EQ(count(schedule::BufferRole::Arena), 2);
+  EXPECT_EQ(plan.arena.kept_bytes, 64 * 64 * 4);  // both lie there, one after the other
+  const auto returned = count(schedule::BufferRole::Returned);
+  schedule::allocate_step_by_step(plan);
+  EXPECT_EQ(count(schedule::BufferRole::Arena), 1);
+  EXPECT_EQ(count(schedule::BufferRole::Returned), returned + 1);
+  EXPECT_EQ(plan.arena.kept_bytes, 64 * 4);
 }
 
 // A result that is an input's elements is copied: by a kernel on the device that code is generated for, by a call of
