@@ -145,7 +145,7 @@ def set_rates(costs: _C.MachineCosts) -> None:
     from vesta.machine_speed import convolution, linear, microseconds, plain_convolution
 
     def rate(few: Product, many: Product) -> tuple[float, float]:
-        """The smaller one's time beyond that of a small call, and floating-point operations per microsecond."""
+        """Microseconds of the small product beyond those of a small call; floating-point operations per microsecond."""
         start = microseconds(few[1])
         return max(0.0, start - costs.call_us), (many[0] - few[0]) / max(microseconds(many[1]) - start, 1e-3)
 

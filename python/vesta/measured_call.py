@@ -17,8 +17,8 @@ from vesta.replay import seeded
 
 __all__ = ["MeasuredCall", "calls_known_operators", "measured_call"]
 
-SECONDS = 0.2  # of runs, for one graph
-FEWEST = 3  # runs
+SECONDS = 0.2  # how long the calls of one graph are measured
+FEWEST = 3  # measured calls
 BLOCK = 1 << 18  # random numbers, of which a tensor's memory holds as many copies as it needs
 # Operators of these namespaces are safe to call on any numbers. Others may crash, wait for other processes, or have
 # side effects.

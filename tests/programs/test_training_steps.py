@@ -122,7 +122,7 @@ class Trio:
         )
 
         def shaken(seed: int) -> Any:
-            """The results of a step in float64 whose numbers move by an ulp of float32."""
+            """The results of a float64 step in which the result of each operator moves by an ulp of float32."""
             model, opt = copy.deepcopy(before)
             with shaking(torch.float32, seed):
                 result = self.step(model, opt, *widened(args))

@@ -101,7 +101,7 @@ output %5
     return std::ranges::count_if(plan.buffers, [&](const schedule::Buffer& b) { return b.role == role; });
   };
   EXPECT_EQ(count(schedule::BufferRole::Arena), 2);
-  EXPECT_EQ(plan.arena.kept_bytes, 64 * 64 * 4);  // both lie there, one after the other
+  EXPECT_EQ(plan.arena.kept_bytes, 64 * 64 * 4);  // the two values are never alive together
   const auto returned = count(schedule::BufferRole::Returned);
   schedule::allocate_step_by_step(plan);
   EXPECT_EQ(count(schedule::BufferRole::Arena), 1);

@@ -23,7 +23,7 @@ bool all_constant(const IntList& list) {
   return std::ranges::all_of(list, [](Expr e) { return e.is_constant(); });
 }
 
-// A derivative in channels-last whose gradient of the weight is written as sums.
+// The node as a derivative in channels-last, if the gradient of its weight can be written as sums.
 std::optional<ConvolutionBackward> as_depthwise(const Node& n) {
   auto c = as_convolution_backward(n);
   if (!c || !n.results[1] || !all_are(n.named().integers("dilation"), 1)) return std::nullopt;

@@ -17,10 +17,10 @@ namespace vesta::capture {
 
 struct WarmUp {
   std::chrono::steady_clock::time_point end;  // until then it waits for compiles
-  bool runs = false;    // the compiled graph runs; its results are dropped, and the segment's other writes are not done
-  bool ready = false;   // compiled code serves the call, or its compile goes on in the background
-  bool is_new = false;  // the code was compiled for this call
-  std::string eager;    // without `ready`: why the call runs eager
+  bool runs = false;                 // runs the compiled graph, drops its results, and does no writes of the segment
+  bool ready = false;                // compiled code serves the call, or its compile goes on in the background
+  bool is_new = false;               // the code was compiled for this call
+  std::string eager;                 // without `ready`: why the call runs eager
   int64_t packed_bytes = 0;          // of the graph's packed and folded weights that are held now
   std::optional<CaptureBreak> stop;  // where the compiled code ends before the call does; the rest is not compiled yet
 };
