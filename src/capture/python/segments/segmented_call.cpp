@@ -318,7 +318,7 @@ bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
   if (warm_up_) {
     warm_up_->ready = true;
     if (end.kind == Epilogue::Kind::Break) warm_up_->stop = v->report.stop;
-    if (v->graph.executable) warm_up_->packed_bytes = v->graph.executable->prepacked_bytes();
+    if (warm_up_->runs && v->graph.executable) warm_up_->packed_bytes = v->graph.executable->prepacked_bytes();
     return left(end_warm_up(thread_, frame_, position_));
   }
   count_gain(*v, *gain_);

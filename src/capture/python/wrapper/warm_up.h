@@ -21,7 +21,7 @@ struct WarmUp {
   bool ready = false;                // compiled code serves the call, or its compile goes on in the background
   bool is_new = false;               // the code was compiled for this call
   std::string eager;                 // without `ready`: why the call runs eager
-  int64_t packed_bytes = 0;          // of the graph's packed and folded weights that are held now
+  int64_t packed_bytes = 0;          // with `runs`: of the graph's packed and folded weights that are held now
   std::optional<CaptureBreak> stop;  // where the compiled code ends before the call does; the rest is not compiled yet
 };
 
