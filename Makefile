@@ -18,7 +18,7 @@ setup:  ## system packages, .venv with the locked packages (nothing is built)
 build:  ## setup, then libvesta.so, vesta._C and the tests in build/release, importable from .venv
 	@tools/setup.sh
 
-test: build  ## unit tests in C++, then the Python tests, in at most 8 minutes on two cores (ARGS="tests/... -k name": these Python tests alone)
+test: build  ## unit tests in C++, then the Python tests (ARGS="tests/... -k name": these Python tests alone)
 	@tools/run_tests.sh $(ARGS)
 
 test-long: build  ## the Python tests that `make test` leaves out: long sweeps
@@ -29,7 +29,8 @@ nightly: build  ## test-long, test-matrix and test-sanitize, row by row, with a 
 	@tools/setup.sh --valgrind --no-build
 	@tools/nightly.sh
 
-demo: build  ## a pretrained sentence encoder: eager, Inductor and Vesta side by side
+demo:  ## a pretrained sentence encoder: eager, Inductor and Vesta side by side (builds no tests)
+	@tools/setup.sh --no-tests
 	@$(PY) examples/python/sentence_encoder.py
 
 bench: build  ## the benchmark: a table, a JSON file and a plot in build/bench

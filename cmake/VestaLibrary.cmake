@@ -86,4 +86,6 @@ if(VESTA_PYTHON)
     endif()
   endif()
   include(VestaPythonPackage)
+  # What a program in Python needs, without the tests.
+  add_custom_target(vesta_python DEPENDS _C vesta vesta_runtime_library $<TARGET_NAME_IF_EXISTS:vesta_cuda>)
 endif()

@@ -13,7 +13,7 @@ since the commit before), ruff, mypy, the direction of includes, private words, 
 in documents. Runs all, fails when one fails.
 
 environment:
-  BUILD         build folder whose flags clang-tidy uses  (default: build/release)
+  LINT_BUILD    folder of the flags that clang-tidy uses  (default: build/lint)
   VENV          virtual environment                       (default: .venv)
   TIDY_SECONDS  time for clang-tidy; files past it are named and left out  (default: 300)
 EOF
@@ -21,7 +21,7 @@ EOF
     ;;
 esac
 
-BUILD=${BUILD:-build/release}
+BUILD=${LINT_BUILD:-build/lint}
 VENV=${VENV:-.venv}
 TIDY_SECONDS=${TIDY_SECONDS:-300}
 bin=$VENV/bin
@@ -53,7 +53,7 @@ tidy() {
   local files; mapfile -t files < <(changed)
   [ ${#files[@]} -gt 0 ] || { echo "clang-tidy: no C++ file changed"; return 0; }
   if [ ! -e "$BUILD/compile_commands.json" ]; then
-    cmake -G Ninja -S . -B "$BUILD" -DPython_EXECUTABLE="$(realpath -s "$bin/python")" >/dev/null || return 1
+    cmake -G Ninja -S . -B "$BUILD" -DVESTA_UNITY=OFF -DPython_EXECUTABLE="$(realpath -s "$bin/python")" >/dev/null || return 1
   fi
   ninja -C "$BUILD" --quiet vesta_generated || return 1
   local deadline=$((SECONDS + TIDY_SECONDS)) file left=() bad=0 status

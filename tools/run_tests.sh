@@ -58,7 +58,7 @@ elif [ "$long" = 1 ]; then
 else
   name="make test"
   echo "== unit tests"
-  ctest --test-dir "$BUILD" --parallel "$WORKERS" --output-on-failure --no-tests=error --timeout 300 || failed=1
+  ctest --test-dir "$BUILD" --parallel "$WORKERS" --output-on-failure --no-tests=error --timeout 600 || failed=1
   echo "== Python tests"
   python_tests "${side_by_side[@]}" --durations=12 -m "not slow"
 fi

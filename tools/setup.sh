@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOF'
-usage: tools/setup.sh [--lint] [--valgrind] [--chromium] [--peers] [--no-build] [--no-link] [--no-system]
+usage: tools/setup.sh [--lint] [--valgrind] [--chromium] [--peers] [--no-tests] [--no-build] [--no-link] [--no-system]
 
 Runs the steps that are still missing, in this order:
   system   Debian packages (apt-get as root or by sudo)
@@ -17,6 +17,7 @@ Runs the steps that are still missing, in this order:
   --valgrind   also valgrind
   --chromium   also Chromium, in which a test shows the page that explain writes
   --peers      also the engines that `make bench-peers` compares with
+  --no-tests   build what a program needs, and none of the tests in C++
   --no-build   stop before configuring
   --no-link    build, but do not change what .venv imports
   --no-system  do not install system packages
@@ -32,7 +33,7 @@ environment:
 EOF
 }
 
-lint=0 valgrind=0 chromium=0 peers=0 build=1 link=1 system=1
+lint=0 valgrind=0 chromium=0 peers=0 target=all build=1 link=1 system=1
 while [ $# -gt 0 ]; do
   case "$1" in
     --lint) lint=1 ;;
@@ -40,6 +41,7 @@ while [ $# -gt 0 ]; do
     --chromium) chromium=1 ;;
     --peers) peers=1 ;;
     --no-link) link=0 ;;
+    --no-tests) target=vesta_python ;;
     --no-build) build=0 ;;
     --no-system) system=0 ;;
     -h | --help) usage; exit 0 ;;
@@ -157,7 +159,7 @@ build_tree() {
     cmake -G Ninja -S . -B "$BUILD" -DPython_EXECUTABLE="$python" ${CMAKE_ARGS:-} >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; die "cmake failed"; }
     rm -f "$log"
   fi
-  NINJA_STATUS="build: [%f/%t] %es " ninja -C "$BUILD" -j "${JOBS:-$(jobs)}" || die "the build failed"
+  NINJA_STATUS="build: [%f/%t] %es " ninja -C "$BUILD" -j "${JOBS:-$(jobs)}" "$target" || die "the build failed"
 
   [ "$link" = 1 ] || return 0
   # .venv imports the build folder's package, entry points included; a rebuild needs no installation.

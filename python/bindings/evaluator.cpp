@@ -107,7 +107,7 @@ PyObject* how_handled(PyObject*, PyObject* opcode) {
   return PyUnicode_FromString(capture::how_handled(static_cast<int>(number)));
 }
 
-PyMethodDef methods[] = {
+PyMethodDef evaluator_functions[] = {
     {"evaluate", evaluate, METH_VARARGS,
      "evaluate(function, args, kwargs={}, how=0): the call, with its Python frames run by Vesta's evaluator.\n\n"
      "how = n > 0: every n instructions the frame that is running goes on in CPython; -1: where an instruction fails; "
@@ -121,6 +121,6 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-int add_evaluator(PyObject* module) { return PyModule_AddFunctions(module, methods); }
+int add_evaluator(PyObject* module) { return PyModule_AddFunctions(module, evaluator_functions); }
 
 }  // namespace vesta::python

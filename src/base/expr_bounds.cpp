@@ -21,7 +21,7 @@ Bound mul(Bound a, Bound b) {
   return r;
 }
 
-Bound floor_div(Bound a, int64_t b) {
+Bound floor_div_bound(Bound a, int64_t b) {
   if (!a) return std::nullopt;
   int64_t q = *a / b;
   return (*a % b != 0 && (*a < 0) != (b < 0)) ? q - 1 : q;
@@ -64,8 +64,8 @@ void detail::compute_bounds(ExprNode& n) {
       Bound b_lo = lower_bound(b), b_hi = upper_bound(b);
       if (!b_lo || *b_lo < 1) break;
       Bound a_lo = lower_bound(a), a_hi = upper_bound(a);
-      if (a_lo) lo = *a_lo >= 0 ? (b_hi ? floor_div(a_lo, *b_hi) : Bound(0)) : floor_div(a_lo, *b_lo);
-      if (a_hi) hi = *a_hi >= 0 ? floor_div(a_hi, *b_lo) : (b_hi ? floor_div(a_hi, *b_hi) : Bound(-1));
+      if (a_lo) lo = *a_lo >= 0 ? (b_hi ? floor_div_bound(a_lo, *b_hi) : Bound(0)) : floor_div_bound(a_lo, *b_lo);
+      if (a_hi) hi = *a_hi >= 0 ? floor_div_bound(a_hi, *b_lo) : (b_hi ? floor_div_bound(a_hi, *b_hi) : Bound(-1));
       break;
     }
     case ExprKind::Mod: {

@@ -9,14 +9,14 @@ namespace vesta {
 
 namespace {
 
-struct Row {
+struct PrimRow {
   std::string_view name;
   int arity;
   bool yields_bool;
   int cost;
 };
 
-constexpr std::array<Row, kPrimCount> kPrims = {{
+constexpr std::array<PrimRow, kPrimCount> kPrims = {{
     {"neg", 1, false, 1},      {"abs", 1, false, 1},      {"not", 1, false, 1},     {"sqrt", 1, false, 6},
     {"rsqrt", 1, false, 8},    {"exp", 1, false, 8},      {"exp2", 1, false, 8},    {"expm1", 1, false, 12},
     {"log", 1, false, 10},     {"log2", 1, false, 10},    {"log10", 1, false, 10},  {"log1p", 1, false, 14},
@@ -37,7 +37,7 @@ constexpr std::array<Row, kPrimCount> kPrims = {{
 
 constexpr std::array<std::string_view, 8> kReduce = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"};
 
-const Row& row(Prim p) { return kPrims[static_cast<size_t>(p)]; }
+const PrimRow& row(Prim p) { return kPrims[static_cast<size_t>(p)]; }
 
 }  // namespace
 
@@ -47,7 +47,7 @@ bool yields_bool(Prim p) { return row(p).yields_bool; }
 int cost(Prim p) { return row(p).cost; }
 
 Prim parse_prim(std::string_view text) {
-  const auto found = std::ranges::find(kPrims, text, &Row::name);
+  const auto found = std::ranges::find(kPrims, text, &PrimRow::name);
   if (found != kPrims.end()) return static_cast<Prim>(found - kPrims.begin());
   throw UserError(fmt::format("unknown primitive \"{}\"", text));
 }

@@ -9,17 +9,17 @@ namespace vesta {
 
 namespace {
 
-struct Row {
+struct TypeRow {
   std::string_view name;
   int64_t bytes;
 };
-constexpr std::array<Row, 22> kTypes = {
+constexpr std::array<TypeRow, 22> kTypes = {
     {{"bool", 1},       {"u8", 1},         {"i8", 1},        {"i16", 2},   {"i32", 4},      {"i64", 8},
      {"u16", 2},        {"u32", 4},        {"u64", 8},       {"f16", 2},   {"bf16", 2},     {"f32", 4},
      {"f64", 8},        {"c32", 4},        {"c64", 8},       {"c128", 16}, {"f8e4m3fn", 1}, {"f8e5m2", 1},
      {"f8e4m3fnuz", 1}, {"f8e5m2fnuz", 1}, {"f8e8m0fnu", 1}, {"other", 0}}};
 
-const Row& row(DType t) { return kTypes[static_cast<size_t>(t)]; }
+const TypeRow& row(DType t) { return kTypes[static_cast<size_t>(t)]; }
 
 constexpr std::array<std::string_view, 4> kFormats = {"contiguous", "preserve", "channels_last", "channels_last_3d"};
 constexpr std::array<std::string_view, 4> kDevices = {"cpu", "cuda", "meta", "other"};
@@ -90,7 +90,7 @@ DType promote(DType a, DType b) {
 std::string_view name(DType t) { return row(t).name; }
 
 DType parse_dtype(std::string_view text) {
-  const auto found = std::ranges::find(kTypes, text, &Row::name);
+  const auto found = std::ranges::find(kTypes, text, &TypeRow::name);
   if (found != kTypes.end()) return static_cast<DType>(found - kTypes.begin());
   throw UserError(
       fmt::format("unknown dtype \"{}\"; known: bool u8 i8 i16 i32 i64 u16 u32 u64 f16 bf16 f32 f64 c32 c64 "

@@ -68,7 +68,7 @@ const ProductRow* product_row(const Op& op) {
   static const auto* const rows = [] {
     auto* const out = new std::unordered_map<const Op*, const ProductRow*>;
     for (const ProductRow& row : kProducts)
-      for (const std::string_view name : split(row.names, ' ')) (*out)[&get_op(name)] = &row;
+      for (const std::string_view name : vesta::split(row.names, ' ')) (*out)[&get_op(name)] = &row;
     return out;
   }();
   const auto it = rows->find(&op);

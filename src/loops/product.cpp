@@ -7,9 +7,9 @@ namespace vesta::loops {
 
 namespace {
 
-constexpr int64_t kAlignment = 1024;      // of a slice: its rows are swizzled by their address
-constexpr int64_t kBarrierBytes = 2 * 8;  // of a stage
-constexpr int64_t kPadding = 8;           // floats: rows of sums begin in different banks
+constexpr int64_t kSliceAlignment = 1024;  // of a slice: its rows are swizzled by their address
+constexpr int64_t kBarrierBytes = 2 * 8;   // of a stage
+constexpr int64_t kPadding = 8;            // floats: rows of sums begin in different banks
 
 class Finder {
  public:
@@ -123,7 +123,7 @@ int64_t product_pitch(const ProductTile& tile, size_t sums) {
 int64_t product_bytes(const ProductTile& tile, size_t sums) {
   const int64_t slice = (tile.rows + tile.columns * static_cast<int64_t>(sums)) * kProductSliceBytes;
   const int64_t results = tile.rows * product_pitch(tile, sums) * int64_t{sizeof(float)};
-  return kAlignment + tile.stages * kBarrierBytes + std::max(tile.stages * slice, results);
+  return kSliceAlignment + tile.stages * kBarrierBytes + std::max(tile.stages * slice, results);
 }
 
 }  // namespace vesta::loops

@@ -8,7 +8,7 @@ namespace vesta::loops {
 
 namespace {
 
-constexpr int64_t kAlignment = 64;  // bytes: a whole vector never crosses a line
+constexpr int64_t kLine = 64;  // bytes: a whole vector never crosses a line
 
 // Whether the value of r depends on a variable.
 class Dependence {
@@ -130,7 +130,7 @@ bool has_one_slice(const Kernel& k) {
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
   const RegisterTile& t = k.registers;
   const auto after = [](Expr begin, Expr floats) {
-    return begin + ceildiv(floats * Expr(sizeof(float)), kAlignment) * Expr(kAlignment);
+    return begin + ceildiv(floats * Expr(sizeof(float)), kLine) * Expr(kLine);
   };
   const Expr columns = after(0, t.packs_rows ? t.row_block * Expr(packed_row_pitch(t)) : Expr(0));
   const Expr sums = after(columns, t.packs_columns ? t.slice * Expr(t.columns) : Expr(0));

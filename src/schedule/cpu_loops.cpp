@@ -30,9 +30,9 @@ constexpr int64_t kRepeatedBytes = 16 << 10;  // that each step reads again
 constexpr int64_t kLeastPart = 4;             // vectors
 constexpr double kGather = 8;                 // the cost of a strided element; a contiguous one costs 1
 
-class Chooser : LoopNest {
+class LoopChooser : LoopNest {
  public:
-  Chooser(Dag& dag, const Options& options) : LoopNest(dag), options_(options) {}
+  LoopChooser(Dag& dag, const Options& options) : LoopNest(dag), options_(options) {}
 
   CpuSchedule run() {
     drop_ones();
@@ -340,6 +340,6 @@ class Chooser : LoopNest {
 
 }  // namespace
 
-CpuSchedule choose_loops(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
+CpuSchedule choose_loops(Dag& dag, const Options& options) { return LoopChooser(dag, options).run(); }
 
 }  // namespace vesta::schedule

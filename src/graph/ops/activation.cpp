@@ -98,7 +98,7 @@ std::vector<Value*> log_sigmoid(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::sub.Tensor", {low, b("aten::log1p", {buffer})}), buffer});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kActivationRows[] = {
     activation("aten::relu", body<[](Body x) { return maximum(x[0], 0.0); }>, kRealNumber),
     with_shape(activation("aten::relu6", body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>, kRealNumber),
                dense_like_first<kRealNumber>),
@@ -125,6 +125,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> activation_rows() { return kRows; }
+std::span<const OpRow> activation_rows() { return kActivationRows; }
 
 }  // namespace vesta::graph

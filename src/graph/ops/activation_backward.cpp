@@ -93,7 +93,7 @@ std::vector<Value*> glu_backward(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::cat", {ValueList{of_first, of_second}, dim})});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kActivationBackwardRows[] = {
     backward("aten::threshold_backward", body<[](Body x) { return select(x[1] <= x.number("threshold"), 0, x[0]); }>,
              kRealNumber),
     backward("aten::sigmoid_backward", body<[](Body x) { return x[0] * (1 - x[1]) * x[1]; }>,
@@ -120,6 +120,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> activation_backward_rows() { return kRows; }
+std::span<const OpRow> activation_backward_rows() { return kActivationBackwardRows; }
 
 }  // namespace vesta::graph

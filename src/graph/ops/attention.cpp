@@ -99,7 +99,7 @@ constexpr OpRow on_cuda(const char* names, ShapeRule shape) {
   return {.names = names, .shape = shape, .flags = kRandom, .role = Role::Attention};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kAttentionRows[] = {
     on_cuda("aten::_scaled_dot_product_flash_attention", flash_cuda),
     on_cuda("aten::_scaled_dot_product_efficient_attention", efficient_cuda),
     on_cuda("aten::_scaled_dot_product_cudnn_attention", cudnn),
@@ -110,6 +110,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> attention_rows() { return kRows; }
+std::span<const OpRow> attention_rows() { return kAttentionRows; }
 
 }  // namespace vesta::graph

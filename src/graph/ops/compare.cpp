@@ -13,7 +13,7 @@ constexpr OpRow logical(const char* names, PointwiseBody f) { return pointwise(n
 Scalar complex_equal(ComplexArgs x) { return (x[0].re == x[1].re) & (x[0].im == x[1].im); }
 Scalar complex_differs(ComplexArgs x) { return (x[0].re != x[1].re) | (x[0].im != x[1].im); }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kCompareRows[] = {
     with_complex(compare("aten::eq.Tensor aten::eq.Scalar", primitive<Prim::Eq>, kAnyType),
                  complex_body<complex_equal>),
     with_complex(compare("aten::ne.Tensor aten::ne.Scalar", primitive<Prim::Ne>, kAnyType),
@@ -29,6 +29,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> compare_rows() { return kRows; }
+std::span<const OpRow> compare_rows() { return kCompareRows; }
 
 }  // namespace vesta::graph

@@ -71,13 +71,13 @@ void convolution_backward(const NodeArgs& args, Guards& g, Results& results) {
                               contiguous_like(w, {args.tensor(0).sizes[1]})});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kConvolutionRows[] = {
     call("aten::convolution", convolution),
     call("aten::convolution_backward", convolution_backward),
 };
 
 }  // namespace
 
-std::span<const OpRow> convolution_rows() { return kRows; }
+std::span<const OpRow> convolution_rows() { return kConvolutionRows; }
 
 }  // namespace vesta::graph

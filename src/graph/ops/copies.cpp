@@ -58,7 +58,7 @@ ScalarPair complex_copy(ScalarBuilder& b, const NodeArgs& args, std::span<const 
   return converted(b, args.tensor(0).dtype, x[1]);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kCopyRows[] = {
     with_complex(copy("aten::clone", clone_shape, kIdentity), complex_body<complex_identity>),
     with_complex(copy("aten::_to_copy", to_copy_shape, kIdentity), complex_to_copy),
     with_complex(copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>, kIgnoresFirst), complex_copy),
@@ -71,6 +71,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> copy_rows() { return kRows; }
+std::span<const OpRow> copy_rows() { return kCopyRows; }
 
 }  // namespace vesta::graph

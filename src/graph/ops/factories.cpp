@@ -111,7 +111,7 @@ constexpr OpRow factory(const char* names, ShapeRule shape, Decompose decompose,
 }
 constexpr OpRow fill(const char* names, ShapeRule shape, Role role) { return factory(names, shape, filled, role); }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kFactoryRows[] = {
     {.names = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8, .role = Role::Fill},
     fill("aten::zeros", sized, Role::Zeros),
     fill("aten::ones", sized, Role::Ones),
@@ -137,6 +137,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> factory_rows() { return kRows; }
+std::span<const OpRow> factory_rows() { return kFactoryRows; }
 
 }  // namespace vesta::graph

@@ -51,7 +51,7 @@ void take(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(1).sizes)};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kIndexingRows[] = {
     indexed("aten::index.Tensor aten::_unsafe_index.Tensor", index, kMayRaise),
     indexed("aten::index_select", index_select, kMayRaise),
     indexed("aten::gather", gather, kMayRaise),
@@ -61,6 +61,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> indexing_rows() { return kRows; }
+std::span<const OpRow> indexing_rows() { return kIndexingRows; }
 
 }  // namespace vesta::graph

@@ -121,7 +121,7 @@ std::vector<Value*> block_diag_form(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::cat", {parts, Expr(0)})});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kJoiningRows[] = {
     indexed("aten::cat", cat, kFloat8, LayoutRule::Follows),
     composite("aten::stack", stack, stack_form),
     composite("aten::block_diag", block_diag, block_diag_form),
@@ -129,6 +129,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> joining_rows() { return kRows; }
+std::span<const OpRow> joining_rows() { return kJoiningRows; }
 
 }  // namespace vesta::graph

@@ -184,7 +184,7 @@ void nll_loss2d(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, reduces(args) ? Sizes{} : target.sizes), contiguous_like(x, {})};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kLibraryRows[] = {
     call("aten::grid_sampler_2d", grid_sampler<2>, kMayRaise),
     call("aten::grid_sampler_3d", grid_sampler<3>, kMayRaise),
     call("aten::im2col", im2col, kMayRaise),
@@ -205,6 +205,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> library_rows() { return kRows; }
+std::span<const OpRow> library_rows() { return kLibraryRows; }
 
 }  // namespace vesta::graph

@@ -204,7 +204,7 @@ void trace(const NodeArgs& args, Guards&, Results& results) {
   results = {of(is_integral(x.dtype) || x.dtype == DType::Bool ? DType::I64 : x.dtype, x, {})};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kLinearAlgebraRows[] = {
     call("aten::linalg_cholesky_ex aten::linalg_inv_ex", factor, kMayRaise),
     call("aten::linalg_lu_factor_ex", lu_factor, kMayRaise),
     call("aten::linalg_ldl_factor_ex", ldl_factor, kMayRaise),
@@ -231,6 +231,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> linear_algebra_rows() { return kRows; }
+std::span<const OpRow> linear_algebra_rows() { return kLinearAlgebraRows; }
 
 }  // namespace vesta::graph

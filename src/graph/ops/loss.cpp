@@ -310,7 +310,7 @@ std::vector<Value*> cross_entropy_form(Builder& b, const Node& node) {
   return finish(b, node, {loss});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kLossRows[] = {
     composite("aten::mse_loss", pairwise, mse),
     composite("aten::l1_loss", l1_shape, l1),
     composite("aten::smooth_l1_loss", smooth_l1_shape, smooth_l1),
@@ -325,6 +325,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> loss_rows() { return kRows; }
+std::span<const OpRow> loss_rows() { return kLossRows; }
 
 }  // namespace vesta::graph

@@ -136,7 +136,7 @@ void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, sizes)};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMatmulRows[] = {
     call("aten::mm", mm),
     call("aten::bmm", bmm),
     call("aten::addmm aten::_addmm_activation", addmm),
@@ -154,6 +154,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> matmul_rows() { return kRows; }
+std::span<const OpRow> matmul_rows() { return kMatmulRows; }
 
 }  // namespace vesta::graph

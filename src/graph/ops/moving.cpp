@@ -125,7 +125,7 @@ void triangle(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(x, x.sizes)};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMovingRows[] = {
     composite("aten::repeat", repeat, repeat_form),
     composite("aten::roll", roll, roll_form),
     indexed("aten::flip", flip),
@@ -137,6 +137,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> moving_rows() { return kRows; }
+std::span<const OpRow> moving_rows() { return kMovingRows; }
 
 }  // namespace vesta::graph

@@ -232,7 +232,7 @@ void weight_norm(const NodeArgs& args, Guards&, Results& results) {
              contiguous_like(args.tensor(1), args.tensor(1).sizes)};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kNormalizationRows[] = {
     composite("aten::native_layer_norm", native_layer_norm, layer_norm_form),
     composite("aten::layer_norm", layer_norm, layer_norm_form),
     composite("aten::rms_norm", rms_norm, rms_norm_form),
@@ -257,6 +257,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> normalization_rows() { return kRows; }
+std::span<const OpRow> normalization_rows() { return kNormalizationRows; }
 
 }  // namespace vesta::graph

@@ -76,7 +76,7 @@ void circular(const NodeArgs& args, Guards& g, Results& results) {
   results = {out};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kPaddingRows[] = {
     indexed("aten::constant_pad_nd", constant),       indexed("aten::reflection_pad1d", reflection<1>),
     indexed("aten::reflection_pad2d", reflection<2>), indexed("aten::reflection_pad3d", reflection<3>),
     indexed("aten::replication_pad1d", edge<1>),      indexed("aten::replication_pad2d", edge<2>),
@@ -85,6 +85,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> padding_rows() { return kRows; }
+std::span<const OpRow> padding_rows() { return kPaddingRows; }
 
 }  // namespace vesta::graph

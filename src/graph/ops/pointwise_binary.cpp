@@ -161,7 +161,7 @@ constexpr OpRow of_parts(const char* names, ComplexBody f) {
   return with_complex(with_shape(pointwise(names, Promote::Keep, nullptr), complex_shape), f);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kBinaryRows[] = {
     with_complex(arithmetic("aten::add.Tensor aten::add.Scalar", body<add>), complex_body<complex_add>),
     with_complex(difference("aten::sub.Tensor aten::sub.Scalar", kSubtract, difference_shape),
                  complex_body<complex_subtract>),
@@ -223,6 +223,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> binary_rows() { return kRows; }
+std::span<const OpRow> binary_rows() { return kBinaryRows; }
 
 }  // namespace vesta::graph

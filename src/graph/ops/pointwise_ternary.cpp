@@ -74,7 +74,7 @@ constexpr OpRow masked_fill(const char* names, PointwiseBody f) {
   return with_shape(pointwise(names, Promote::Keep, f), masked_fill_shape);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kTernaryRows[] = {
     with_complex(pointwise("aten::where.self aten::where.ScalarSelf aten::where.ScalarOther", Promote::Select, kWhere),
                  complex_body<complex_where>),
     with_shape(plain("aten::clamp", body<clamp>, kRealNumber), clamp_shape<kRealNumber>),
@@ -93,6 +93,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> ternary_rows() { return kRows; }
+std::span<const OpRow> ternary_rows() { return kTernaryRows; }
 
 }  // namespace vesta::graph

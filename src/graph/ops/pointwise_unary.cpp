@@ -141,7 +141,7 @@ Complex complex_sign(ComplexArgs x) {
   return {select(size == 0, 0, z.re / size), select(size == 0, 0, z.im / size)};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kUnaryRows[] = {
     with_complex(with_shape(to_float("aten::angle", body<angle>), angle_shape), complex_body<complex_angle>),
     with_complex(with_shape(same_type("aten::conj_physical aten::_conj_physical", body<identity>), empty_like_first),
                  complex_body<complex_conjugate>),
@@ -214,6 +214,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> unary_rows() { return kRows; }
+std::span<const OpRow> unary_rows() { return kUnaryRows; }
 
 }  // namespace vesta::graph

@@ -91,7 +91,7 @@ void gradient(const NodeArgs& args, Guards& g, Results& results) {
   results = {in_format(x, x.sizes, format)};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kPoolingRows[] = {
     indexed("aten::avg_pool2d", average<2>, 0, LayoutRule::Follows),
     indexed("aten::avg_pool3d", average<3>),
     indexed("aten::max_pool2d_with_indices", maximum<2>, 0, LayoutRule::Follows),
@@ -108,6 +108,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> pooling_rows() { return kRows; }
+std::span<const OpRow> pooling_rows() { return kPoolingRows; }
 
 }  // namespace vesta::graph

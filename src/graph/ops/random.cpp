@@ -33,7 +33,7 @@ void multinomial(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, contiguous_like(args.tensor(0), sizes, DType::I64));
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kRandomRows[] = {
     call("aten::rand aten::randn", sized, kRandom),
     call("aten::randint aten::randint.low", sized_integers, kRandom),
     call("aten::randperm", permutation, kRandom),
@@ -48,6 +48,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> random_rows() { return kRows; }
+std::span<const OpRow> random_rows() { return kRandomRows; }
 
 }  // namespace vesta::graph

@@ -108,7 +108,7 @@ std::vector<Value*> count_form(Builder& b, const Node& node) {
 constexpr OpRow reduce(const char* names, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
   return {.names = names, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
 }
-constexpr OpRow kRows[] = {
+constexpr OpRow kReductionRows[] = {
     reduce("aten::sum aten::sum.dim_IntList", ReduceOp::Sum, sum, sum_form),
     reduce("aten::prod aten::prod.dim_int", ReduceOp::Prod, sum),
     reduce("aten::any aten::any.dim aten::any.dims", ReduceOp::Any, truth),
@@ -126,6 +126,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> reduction_rows() { return kRows; }
+std::span<const OpRow> reduction_rows() { return kReductionRows; }
 
 }  // namespace vesta::graph

@@ -26,7 +26,7 @@ constexpr OpRow scan(const char* names, ReduceOp op) {
   return {.names = names, .family = Family::Scan, .shape = running, .reduce = op};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kScanRows[] = {
     scan("aten::cumsum", ReduceOp::Sum),
     scan("aten::cumprod", ReduceOp::Prod),
     {.names = "aten::logcumsumexp", .family = Family::Scan, .shape = running_log},
@@ -36,6 +36,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> scan_rows() { return kRows; }
+std::span<const OpRow> scan_rows() { return kScanRows; }
 
 }  // namespace vesta::graph

@@ -152,7 +152,7 @@ constexpr OpRow write(const char* names, ShapeRule shape) {
   return {.names = names, .family = Family::Scatter, .shape = shape, .flags = kMayRaise};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kScatterRows[] = {
     indexed("aten::slice_scatter", slice_scatter),
     indexed("aten::select_scatter", select_scatter),
     indexed("aten::diagonal_scatter", kept_strides),
@@ -171,6 +171,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> scatter_rows() { return kRows; }
+std::span<const OpRow> scatter_rows() { return kScatterRows; }
 
 }  // namespace vesta::graph

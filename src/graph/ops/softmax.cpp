@@ -130,7 +130,7 @@ std::vector<Value*> log_softmax_backward(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::sub.Tensor", {grad, b("aten::mul.Tensor", {b("aten::exp", {output}), total})})});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSoftmaxRows[] = {
     composite("aten::_softmax", inner, softmax),
     composite("aten::_log_softmax", inner, log_softmax),
     composite("aten::softmax.int", outer, softmax),
@@ -142,6 +142,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> softmax_rows() { return kRows; }
+std::span<const OpRow> softmax_rows() { return kSoftmaxRows; }
 
 }  // namespace vesta::graph

@@ -41,7 +41,7 @@ void search(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(x, x.sizes, args.boolean("out_int32") ? DType::I32 : DType::I64)};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSortingRows[] = {
     call("aten::sort aten::sort.stable", sort),
     call("aten::topk", topk),
     call("aten::median.dim aten::nanmedian.dim aten::mode", one_along_dim),
@@ -53,6 +53,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> sorting_rows() { return kRows; }
+std::span<const OpRow> sorting_rows() { return kSortingRows; }
 
 }  // namespace vesta::graph

@@ -132,7 +132,7 @@ std::vector<Value*> norm_form(Builder& b, const Node& node) {
   return finish(b, node, {r});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kStatisticsRows[] = {
     composite("aten::var.correction", variance, variance_form<false, false>, 0, LayoutRule::Ignores),
     composite("aten::std.correction", variance, variance_form<true, false>),
     composite("aten::var_mean.correction", variance_and_mean, variance_form<false, true>),
@@ -143,6 +143,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> statistics_rows() { return kRows; }
+std::span<const OpRow> statistics_rows() { return kStatisticsRows; }
 
 }  // namespace vesta::graph

@@ -42,7 +42,7 @@ void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& resul
   results = {contiguous_like(theta, std::move(sizes))};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kUpsampleRows[] = {
     indexed("aten::upsample_nearest1d aten::_upsample_nearest_exact1d aten::upsample_linear1d", upsample<1>),
     indexed("aten::upsample_nearest2d aten::_upsample_nearest_exact2d aten::upsample_bilinear2d", upsample<2>, 0,
             LayoutRule::Follows),
@@ -62,6 +62,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> upsample_rows() { return kRows; }
+std::span<const OpRow> upsample_rows() { return kUpsampleRows; }
 
 }  // namespace vesta::graph

@@ -369,7 +369,7 @@ constexpr OpRow permute(const char* names, ShapeRule shape) {
   return view(names, shape, permute_map, permute_back, Role::Permute);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kViewRows[] = {
     reshape("aten::view aten::_unsafe_view", view_shape),
     view("aten::expand", expand_shape, expand_map, nullptr, Role::Part),
     permute("aten::permute", permute_shape),
@@ -389,6 +389,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> view_rows() { return kRows; }
+std::span<const OpRow> view_rows() { return kViewRows; }
 
 }  // namespace vesta::graph

@@ -38,7 +38,7 @@ ScalarRef eye(Lowering& l, const Node&, const Value* v, Index index) {
   return d.cast(opmath(v->type.dtype), same);
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kFactoriesRows[] = {
     {.names = "aten::full", .element = fill, .accepts = accepts_fill},
     {.names = "aten::empty_strided", .element = zero},
     {.names = "aten::arange.start_step", .element = arange, .accepts = accepts_arange},
@@ -47,6 +47,6 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> factory_lowerings() { return kRows; }
+std::span<const LoweringRow> factory_lowerings() { return kFactoriesRows; }
 
 }  // namespace vesta::loops

@@ -88,7 +88,7 @@ constexpr LoweringRow maybe_one_hot(LoweringRow row) {
   return row;
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kIndexingRows[] = {
     gather_of_rows(gather_row("aten::embedding", embedding, accepts_embedding, checks_of_embedding)),
     gather_row("aten::index_select", index_select, accepts_index_select, checks_along_dim),
     maybe_one_hot(gather_row("aten::gather", gather, accepts_gather, checks_along_dim)),
@@ -98,6 +98,6 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> indexing_lowerings() { return kRows; }
+std::span<const LoweringRow> indexing_lowerings() { return kIndexingRows; }
 
 }  // namespace vesta::loops

@@ -65,12 +65,12 @@ std::vector<Expr> piece_place(Lowering&, const Node& node, Index at, const Reads
 constexpr UpdateForm kPieces = {
     .source = 0, .written = piece_written, .indices = no_indices, .place = piece_place, .pieces = true};
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kJoiningRows[] = {
     {.names = "aten::cat", .element = cat, .accepts = accepts_cat, .once = true, .moves = true, .update = &kPieces},
 };
 
 }  // namespace
 
-std::span<const LoweringRow> joining_lowerings() { return kRows; }
+std::span<const LoweringRow> joining_lowerings() { return kJoiningRows; }
 
 }  // namespace vesta::loops

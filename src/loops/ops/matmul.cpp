@@ -68,7 +68,7 @@ ProductOperands packed_linear(const Node& node) {
           .inner = node.input(1)->type.dim() - 2};
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kMatmulRows[] = {
     {.names = "aten::linear", .product = linear},
     {.names = "aten::mm", .product = mm},
     {.names = "aten::bmm", .product = bmm},
@@ -78,7 +78,7 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> matmul_lowerings() { return kRows; }
+std::span<const LoweringRow> matmul_lowerings() { return kMatmulRows; }
 
 std::optional<ProductOperands> product_operands(const Node& node) {
   const LoweringRow* const row = find_lowering(node);

@@ -61,7 +61,7 @@ ScalarRef channel_shuffle(Lowering& l, const Node& node, const Value* v, Index i
 // With adjacent channels there are too few at a time to read them as vectors.
 bool accepts_channel_shuffle(const Node& node) { return !node.input(0)->type.strides[1].is_constant(1); }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kMovingRows[] = {
     {.names = "aten::flip", .element = flip, .accepts = accepts_flip, .once = true, .moves = true},
     {.names = "aten::tril", .element = triangle<Prim::Le>, .once = true, .moves = true},
     {.names = "aten::triu", .element = triangle<Prim::Ge>, .once = true, .moves = true},
@@ -72,6 +72,6 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> moving_lowerings() { return kRows; }
+std::span<const LoweringRow> moving_lowerings() { return kMovingRows; }
 
 }  // namespace vesta::loops

@@ -80,7 +80,7 @@ constexpr LoweringRow from_itself(const char* names, ElementFn element,
   return {.names = names, .element = element, .accepts = accepts};
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kPaddingRows[] = {
     {.names = "aten::constant_pad_nd", .element = pad, .accepts = accepts_pad, .once = true},
     from_itself("aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d", pad_from_itself<reflect>),
     from_itself("aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d", pad_from_itself<replicate>),
@@ -89,6 +89,6 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> padding_lowerings() { return kRows; }
+std::span<const LoweringRow> padding_lowerings() { return kPaddingRows; }
 
 }  // namespace vesta::loops

@@ -211,7 +211,7 @@ ScalarRef depthwise_convolution(Lowering& l, const Node& node, const Value* v, I
   return bias ? d.bin(Prim::Add, sum, d.cast(t, l.element(*bias, std::vector<Expr>{channel}))) : sum;
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kPoolingRows[] = {
     {.names = "vesta::depthwise_convolution", .element = depthwise_convolution, .accepts = accepts<2>, .windows = true},
     {"aten::avg_pool2d aten::_adaptive_avg_pool2d", average<2>, accepts<2>},
     {"aten::avg_pool3d aten::_adaptive_avg_pool3d", average<3>, accepts<3>},
@@ -221,6 +221,6 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> pooling_lowerings() { return kRows; }
+std::span<const LoweringRow> pooling_lowerings() { return kPoolingRows; }
 
 }  // namespace vesta::loops

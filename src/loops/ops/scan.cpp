@@ -11,7 +11,7 @@ DType running_type(const graph::TensorType& x, DType t) {
   return opmath(t);
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kScanRows[] = {
     {.names = "aten::logcumsumexp", .refusal = "no primitive adds logarithms"},
 };
 
@@ -19,7 +19,7 @@ bool keeps_places(const Node& node) { return node.results.size() == 2; }
 
 }  // namespace
 
-std::span<const LoweringRow> scan_lowerings() { return kRows; }
+std::span<const LoweringRow> scan_lowerings() { return kScanRows; }
 
 std::optional<ScanShape> scan_shape(const Node& node, std::string* why) {
   auto refuse = [&](const char* reason) -> std::optional<ScanShape> {

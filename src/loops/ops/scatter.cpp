@@ -292,7 +292,7 @@ constexpr LoweringRow scatter(const char* names, const UpdateForm& form, IndexCh
   return {.names = names, .update = &form, .combine = combine, .index_checks = checks};
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kScatterRows[] = {
     part("aten::slice_scatter", slice_scatter, accepts_slice_scatter, kSlice),
     part("aten::select_scatter", select_scatter, accepts_select_scatter, kSelect),
     part("aten::diagonal_scatter", diagonal_scatter, nullptr, kDiagonal),
@@ -306,6 +306,6 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> scatter_lowerings() { return kRows; }
+std::span<const LoweringRow> scatter_lowerings() { return kScatterRows; }
 
 }  // namespace vesta::loops

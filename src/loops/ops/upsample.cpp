@@ -170,7 +170,7 @@ ScalarRef linear(Lowering& l, const Node& node, const Value* v, Index index) {
   return mean(0, mean);
 }
 
-constexpr LoweringRow kRows[] = {
+constexpr LoweringRow kUpsampleRows[] = {
     {"aten::upsample_nearest1d", nearest<1, false>, accepts_scales<1>},
     {"aten::upsample_nearest2d", nearest<2, false>, accepts_scales<2>},
     {"aten::upsample_nearest3d", nearest<3, false>, accepts_scales<3>},
@@ -184,6 +184,6 @@ constexpr LoweringRow kRows[] = {
 
 }  // namespace
 
-std::span<const LoweringRow> upsample_lowerings() { return kRows; }
+std::span<const LoweringRow> upsample_lowerings() { return kUpsampleRows; }
 
 }  // namespace vesta::loops

@@ -16,8 +16,8 @@ using loops::Threads;
 namespace {
 
 constexpr size_t kMost = 12;
-constexpr int64_t kMostCombined = 40 << 10;  // of the 48 KiB that a kernel has without a request
-constexpr int64_t kPartElements = 4096;      // of a row that each of the blocks has that share it
+constexpr int64_t kMostCombined = 40 << 10;         // of the 48 KiB that a kernel has without a request
+constexpr int64_t kAlternativePartElements = 4096;  // of a row that each of the blocks has that share it
 
 constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};
 constexpr int64_t kTeams[] = {4, 8, 16, 32, 64, 128, 256, 512, 1024};
@@ -120,7 +120,7 @@ class Lister {
   void along() {
     along_in_parts(k_.threads.parts);
     if (k_.threads.parts > 1) along_in_parts(k_.threads.parts / 2);
-    const bool is_long = hint(loops::row_elements(k_)) >= 2 * k_.threads.parts * kPartElements;
+    const bool is_long = hint(loops::row_elements(k_)) >= 2 * k_.threads.parts * kAlternativePartElements;
     if (shares_rows(target_) && is_long && k_.threads.parts < kMostParts) along_in_parts(k_.threads.parts * 2);
   }
 

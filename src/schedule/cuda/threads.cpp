@@ -76,9 +76,9 @@ bool lies_together(Expr index, Expr column, int64_t rows) {
 bool is_value(const loops::DagBuffer& b) { return b.device == DeviceType::CPU; }
 bool is_value(const Dag& dag, const Instr& load) { return is_value(dag.buffers()[static_cast<size_t>(load.buffer)]); }
 
-class Chooser : LoopNest {
+class ThreadChooser : LoopNest {
  public:
-  Chooser(Dag& dag, const Options& options) : LoopNest(dag), options_(options) {}
+  ThreadChooser(Dag& dag, const Options& options) : LoopNest(dag), options_(options) {}
 
   CudaSchedule run() {
     look();
@@ -510,7 +510,7 @@ bool shares_rows(const Target& target) {
   return target.device == DeviceType::CUDA && !(target.cpu.size() == 5 && target.cpu < "sm_90");
 }
 
-CudaSchedule choose_threads(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
+CudaSchedule choose_threads(Dag& dag, const Options& options) { return ThreadChooser(dag, options).run(); }
 
 void read_through_tiles(loops::Kernel& k, int64_t rows, int64_t columns) {
   const Expr row = k.ranges[k.ranges.size() - 2].var, column = k.ranges.back().var;

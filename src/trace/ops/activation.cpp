@@ -14,12 +14,12 @@ void rrelu(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, at::leaky_relu(argument(op, stack, 0).toTensor(), (lower + upper) / 2).contiguous());
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kActivationRows[] = {
     {"aten::rrelu", rrelu},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> activation_rows() { return kRows; }
+std::span<const OperatorRow> activation_rows() { return kActivationRows; }
 
 }  // namespace vesta::trace

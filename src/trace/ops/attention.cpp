@@ -68,7 +68,7 @@ void with_mask(Recorder& r, const Operator& op, Stack& stack) {
   decompose(r, op, stack);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kAttentionRows[] = {
     {"aten::scaled_dot_product_attention", with_mask},
     {"aten::_scaled_dot_product_flash_attention", attention},
     {"aten::_scaled_dot_product_cudnn_attention", attention},
@@ -76,6 +76,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> attention_rows() { return kRows; }
+std::span<const OperatorRow> attention_rows() { return kAttentionRows; }
 
 }  // namespace vesta::trace

@@ -40,7 +40,7 @@ void check_contents(Recorder& r, const Operator& op, Stack& stack) {
 // A check of metadata, which eager has just passed, is left out.
 void no_effect(Recorder&, const Operator& op, Stack& stack) { torch::jit::drop(stack, op.arg_count); }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kContentsRows[] = {
     {"aten::item", item},
     {"aten::_local_scalar_dense", item},
     {"aten::equal", equal},
@@ -51,6 +51,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> contents_rows() { return kRows; }
+std::span<const OperatorRow> contents_rows() { return kContentsRows; }
 
 }  // namespace vesta::trace

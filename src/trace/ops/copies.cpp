@@ -42,7 +42,7 @@ void copy_in_place(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, self);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kCopyRows[] = {
     {"aten::lift", unchanged},
     {"aten::lift_fresh", lift_fresh},
     {"aten::lift_fresh_copy", lift_fresh_copy},
@@ -51,6 +51,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> copy_rows() { return kRows; }
+std::span<const OperatorRow> copy_rows() { return kCopyRows; }
 
 }  // namespace vesta::trace

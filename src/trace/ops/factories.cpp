@@ -81,7 +81,7 @@ void resize_as(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, self);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kFactoryRows[] = {
     {"aten::empty.memory_format", empty},
     {"aten::_efficientzerotensor", make_zero_tensor},
     {"aten::normal.Tensor_Tensor", normal},
@@ -97,6 +97,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> factory_rows() { return kRows; }
+std::span<const OperatorRow> factory_rows() { return kFactoryRows; }
 
 }  // namespace vesta::trace

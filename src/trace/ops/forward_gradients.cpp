@@ -40,13 +40,13 @@ void zeros_in_layout(Recorder&, const Operator& op, Stack& stack) {
   reply(op, stack, at::empty_strided_symint(sizes, strides, self.options()).zero_());
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kForwardGradientRows[] = {
     {"aten::_has_same_storage_numel", has_same_storage_numel},
     {"aten::_new_zeros_with_same_feature_meta", zeros_in_layout},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> forward_gradient_rows() { return kRows; }
+std::span<const OperatorRow> forward_gradient_rows() { return kForwardGradientRows; }
 
 }  // namespace vesta::trace

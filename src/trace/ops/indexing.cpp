@@ -28,7 +28,7 @@ void one_hot(Recorder&, const Operator& op, Stack& stack) {
   reply(op, stack, self.unsqueeze(-1).eq(at::arange(classes, self.options())).to(at::kLong));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kIndexingRows[] = {
     {"aten::index.Tensor", index},
     {"aten::one_hot", one_hot},
     {.name = "aten::nonzero_static", .meta_differs = true, .cpu_only = true},
@@ -38,6 +38,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> indexing_rows() { return kRows; }
+std::span<const OperatorRow> indexing_rows() { return kIndexingRows; }
 
 }  // namespace vesta::trace

@@ -122,7 +122,7 @@ void matmul(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, folds(a, b) ? product_of_rows(a, b) : product_of_batches(a, b));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kLinearAlgebraRows[] = {
     {"aten::matmul", matmul},
     {.name = "aten::conj_physical", .handler = conj_physical, .whole_with_gradients = true},
     {"aten::dot", dot<false>},
@@ -136,6 +136,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> linear_algebra_rows() { return kRows; }
+std::span<const OperatorRow> linear_algebra_rows() { return kLinearAlgebraRows; }
 
 }  // namespace vesta::trace

@@ -44,7 +44,7 @@ void cudnn_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   record(r, op, stack);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kNormalizationRows[] = {
     {"aten::native_batch_norm", native_batch_norm},
     {"aten::batch_norm", batch_norm},
     {"aten::cudnn_batch_norm", cudnn_batch_norm},
@@ -53,6 +53,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> normalization_rows() { return kRows; }
+std::span<const OperatorRow> normalization_rows() { return kNormalizationRows; }
 
 }  // namespace vesta::trace

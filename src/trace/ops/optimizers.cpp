@@ -239,7 +239,7 @@ void adagrad(Recorder& r, const Operator& op, Stack& stack) {
   torch::jit::drop(stack, op.arg_count);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kOptimizerRows[] = {
     {"aten::_fused_adam_", adam},       {"aten::_fused_adam_.tensor_lr", adam},
     {"aten::_fused_adamw_", adamw},     {"aten::_fused_adamw_.tensor_lr", adamw},
     {"aten::_fused_sgd_", sgd},         {"aten::_fused_sgd_.tensor_lr", sgd},
@@ -248,7 +248,7 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> optimizer_rows() { return kRows; }
+std::span<const OperatorRow> optimizer_rows() { return kOptimizerRows; }
 
 void run_fused_step(const std::string& name, Stack stack) {
   Recorder* const r = Recorder::current();

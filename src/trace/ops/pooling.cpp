@@ -16,13 +16,13 @@ void max_pool1d(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, inner.at(0));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kPoolingRows[] = {
     {"aten::max_pool1d", max_pool1d},
     {.name = "aten::max_unpool2d", .meta_differs = true},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> pooling_rows() { return kRows; }
+std::span<const OperatorRow> pooling_rows() { return kPoolingRows; }
 
 }  // namespace vesta::trace

@@ -59,7 +59,7 @@ void upsample(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, inner.at(0));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kUpsamplingRows[] = {
     {"aten::upsample_nearest1d.vec", upsample},        {"aten::upsample_nearest2d.vec", upsample},
     {"aten::upsample_nearest3d.vec", upsample},        {"aten::_upsample_nearest_exact1d.vec", upsample},
     {"aten::_upsample_nearest_exact2d.vec", upsample}, {"aten::_upsample_nearest_exact3d.vec", upsample},
@@ -70,6 +70,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> upsampling_rows() { return kRows; }
+std::span<const OperatorRow> upsampling_rows() { return kUpsamplingRows; }
 
 }  // namespace vesta::trace

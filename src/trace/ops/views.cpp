@@ -176,7 +176,7 @@ void flip(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, r.same(self, conj_neg));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kViewRows[] = {
     {"aten::alias", alias},
     {"aten::detach", detach},
     {.name = "aten::detach_", .handler = unchanged, .drops_history = true},
@@ -209,6 +209,6 @@ void change_view_in_place(Recorder&, const Operator& op, Stack& stack) {
   reply(op, stack, self);
 }
 
-std::span<const OperatorRow> view_rows() { return kRows; }
+std::span<const OperatorRow> view_rows() { return kViewRows; }
 
 }  // namespace vesta::trace

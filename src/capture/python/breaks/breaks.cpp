@@ -15,7 +15,7 @@ constexpr std::string_view kMakeClassOutside = "make the class outside of the co
 
 // Name, what the program does, why Vesta cannot compile it, what to do (BreakRow), in the order of the enum.
 // Trace::graph_break gives the values for {}.
-constexpr BreakRow kRows[] = {
+constexpr BreakRow kBreakRows[] = {
     // Calls of functions
     {Break::UnknownFunction, "unknown-function", "calls {}, a function written in C that Vesta does not know",
      "Vesta cannot see what a C function reads and writes, so it traces only the C functions in its table.",
@@ -342,17 +342,17 @@ constexpr BreakRow kRows[] = {
 
 static_assert(
     [] {
-      for (size_t i = 0; i < std::size(kRows); ++i)
-        if (kRows[i].id != static_cast<Break>(i)) return false;
+      for (size_t i = 0; i < std::size(kBreakRows); ++i)
+        if (kBreakRows[i].id != static_cast<Break>(i)) return false;
       return true;
     }(),
     "a row is out of order");
 
 }  // namespace
 
-std::span<const BreakRow> break_rows() { return kRows; }
+std::span<const BreakRow> break_rows() { return kBreakRows; }
 
-const BreakRow& row(Break id) { return kRows[static_cast<size_t>(id)]; }
+const BreakRow& row(Break id) { return kBreakRows[static_cast<size_t>(id)]; }
 
 Reason reason_for(Break id, std::string_view first, std::string_view second) {
   return {id, fmt::format(fmt::runtime(row(id).text), first, second)};

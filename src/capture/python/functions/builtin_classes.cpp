@@ -5,7 +5,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr ClassRow kClasses[] = {
+constexpr ClassRow kBuiltinClasses[] = {
     {"builtins",
      "object int float bool complex str bytes tuple frozenset range slice property staticmethod classmethod super type "
      "memoryview"},
@@ -21,7 +21,7 @@ constexpr ClassRow kClasses[] = {
     {"weakref", "ReferenceType"},
 };
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kBuiltinClassFunctions[] = {
     {"builtins", "int", "as_integer_ratio bit_count bit_length conjugate from_bytes to_bytes", Effect::Reads},
     {"builtins", "int", "is_integer", Effect::Reads, since_python(12)},
     {"builtins", "float", "as_integer_ratio conjugate fromhex hex is_integer __getformat__", Effect::Reads},
@@ -55,6 +55,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family builtin_classes() { return {kClasses, kFunctions}; }
+Family builtin_classes() { return {kBuiltinClasses, kBuiltinClassFunctions}; }
 
 }  // namespace vesta::capture

@@ -5,7 +5,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kBuiltinFunctions[] = {
     {"builtins", "", "all any ascii bin callable chr format hex issubclass oct ord repr sorted", Effect::Reads},
     {"builtins", "", "divmod pow sum", Effect::ReadsNumbers},
     {"builtins", "", "max", Callable(Effect::ReadsNumbers, handlers::larger).and_passable()},
@@ -29,6 +29,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family builtin_functions() { return {{}, kFunctions}; }
+Family builtin_functions() { return {{}, kBuiltinFunctions}; }
 
 }  // namespace vesta::capture

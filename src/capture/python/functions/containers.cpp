@@ -5,12 +5,12 @@
 namespace vesta::capture {
 namespace {
 
-constexpr ClassRow kClasses[] = {
+constexpr ClassRow kContainerClasses[] = {
     {"builtins", "list dict set bytearray"},
     {"collections", "deque OrderedDict defaultdict"},
 };
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kContainerFunctions[] = {
     {"builtins", "list", "append", Effect::Appends},
     {"builtins", "list", "extend", Effect::Extends},
     {"builtins", "list", "clear insert pop reverse sort", Effect::WritesSelf},
@@ -56,6 +56,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family containers() { return {kClasses, kFunctions}; }
+Family containers() { return {kContainerClasses, kContainerFunctions}; }
 
 }  // namespace vesta::capture

@@ -4,7 +4,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr ClassRow kClasses[] = {
+constexpr ClassRow kExceptionClasses[] = {
     {"builtins",
      "BaseException BaseExceptionGroup Exception ExceptionGroup GeneratorExit KeyboardInterrupt SystemExit"},
     {"builtins",
@@ -21,13 +21,13 @@ constexpr ClassRow kClasses[] = {
     {"builtins", "PythonFinalizationError _IncompleteInputError", since_python(13)},
 };
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kExceptionFunctions[] = {
     {"builtins", "BaseException", "add_note with_traceback", Effect::WritesSelf},
     {"builtins", "BaseExceptionGroup", "derive split subgroup", Effect::Reads},
 };
 
 }  // namespace
 
-Family exceptions() { return {kClasses, kFunctions}; }
+Family exceptions() { return {kExceptionClasses, kExceptionFunctions}; }
 
 }  // namespace vesta::capture

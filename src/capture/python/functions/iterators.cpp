@@ -5,7 +5,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr ClassRow kClasses[] = {
+constexpr ClassRow kIteratorClasses[] = {
     {"builtins", "enumerate zip map filter reversed"},
     {"builtins",
      "type(iter([])) type(iter(())) type(iter({})) type(iter({}.values())) type(iter({}.items())) type(iter(set())) "
@@ -22,7 +22,7 @@ constexpr ClassRow kClasses[] = {
     {"itertools", "batched", since_python(12)},
 };
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kIteratorFunctions[] = {
     {"builtins", "type({}.keys()) type({}.items())", "isdisjoint", Effect::Reads},
     {"itertools", "chain", "from_iterable", Effect::Reads},
     {"itertools", "", "tee", Effect::Reads},
@@ -30,6 +30,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family iterators() { return {kClasses, kFunctions}; }
+Family iterators() { return {kIteratorClasses, kIteratorFunctions}; }
 
 }  // namespace vesta::capture

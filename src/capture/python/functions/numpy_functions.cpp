@@ -5,7 +5,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kNumpyFunctions[] = {
     // Operators (numpy.ufunc)
     {"numpy",
      "",
@@ -32,6 +32,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family numpy_functions() { return {{}, kFunctions}; }
+Family numpy_functions() { return {{}, kNumpyFunctions}; }
 
 }  // namespace vesta::capture

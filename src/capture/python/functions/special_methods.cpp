@@ -5,7 +5,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kSpecialMethods[] = {
     {"", "", "__getattribute__", {Effect::Reads, handlers::object_get_attribute}},
     {"", "", "__setattr__", {Effect::WritesSelf, handlers::object_set_attribute}},
     {"", "", "__delattr__", {Effect::WritesSelf, handlers::object_delete_attribute}},
@@ -45,6 +45,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-std::span<const FunctionRow> special_methods() { return kFunctions; }
+std::span<const FunctionRow> special_methods() { return kSpecialMethods; }
 
 }  // namespace vesta::capture

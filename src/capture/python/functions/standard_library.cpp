@@ -4,7 +4,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr ClassRow kClasses[] = {
+constexpr ClassRow kStandardLibraryClasses[] = {
     {"functools", "partial"},
     {"operator", "itemgetter attrgetter methodcaller"},
     {"re", "Pattern Match"},
@@ -12,7 +12,7 @@ constexpr ClassRow kClasses[] = {
 
 constexpr Callable kOfNumbers = Callable(Effect::Reads).on_numbers();
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kStandardLibraryFunctions[] = {
     {"math", "",
      "acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist erf erfc exp exp2 expm1 "
      "fabs "
@@ -48,6 +48,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family standard_library() { return {kClasses, kFunctions}; }
+Family standard_library() { return {kStandardLibraryClasses, kStandardLibraryFunctions}; }
 
 }  // namespace vesta::capture

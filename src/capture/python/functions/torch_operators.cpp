@@ -19,7 +19,7 @@ constexpr const char* kHidden = "says of a tensor what a trace does not know";
 // No base is kept for a compiled part of the program: none of it is compiled.
 constexpr Callable kViewRelation = refused("asks what a tensor is a view of", Break::ViewRelation);
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kOperatorFunctions[] = {
     {"torch._C", "_VariableFunctions", "as_tensor tensor",
      Callable(Effect::Tensors, handlers::tensor_from_data).and_passable()},
     {"torch._C", "_VariableFunctions",
@@ -87,7 +87,7 @@ bool has_tensors(const std::vector<c10::Argument>& arguments) {
 
 }  // namespace
 
-Family torch_operators() { return {{}, kFunctions}; }
+Family torch_operators() { return {{}, kOperatorFunctions}; }
 
 std::span<const OperatorHome> operator_homes() { return kHomes; }
 

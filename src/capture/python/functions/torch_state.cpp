@@ -5,12 +5,12 @@
 namespace vesta::capture {
 namespace {
 
-constexpr ClassRow kClasses[] = {
+constexpr ClassRow kTorchStateClasses[] = {
     {"torch", "Size device dtype finfo iinfo layout memory_format"},
     {"torch._C", "DisableTorchFunction DisableTorchFunctionSubclass _DisableFuncTorch"},
 };
 
-constexpr FunctionRow kFunctions[] = {
+constexpr FunctionRow kTorchStateFunctions[] = {
     {"torch", "Size", "numel", Effect::Reads},
     {"torch", "dtype", "to_complex to_real", Effect::Reads},
     // State that TorchState holds.
@@ -75,6 +75,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family torch_state_functions() { return {kClasses, kFunctions}; }
+Family torch_state_functions() { return {kTorchStateClasses, kTorchStateFunctions}; }
 
 }  // namespace vesta::capture

@@ -53,7 +53,7 @@ Step load_super_attr(Evaluation& e,
   return (oparg & 1) != 0 ? replace_by_callable(e, 3, x) : replace(e, 3, x);
 }
 
-constexpr Row rows[] = {
+constexpr Row kAttributeRows[] = {
     {"LOAD_ATTR", 11, 13, load_attr},
     {"LOAD_METHOD", 11, 11, load_method},
     {"STORE_ATTR", 11, 13, store_attr},
@@ -63,6 +63,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> attribute_rows() { return rows; }
+std::span<const Row> attribute_rows() { return kAttributeRows; }
 
 }  // namespace vesta::capture

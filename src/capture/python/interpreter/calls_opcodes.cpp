@@ -66,7 +66,7 @@ Step call_function_ex(Evaluation& e, int oparg) {
   return e.operations.pending(e.thread) < 0 ? Step::Error : Step::Next;
 }
 
-constexpr Row rows[] = {
+constexpr Row kCallRows[] = {
     {"KW_NAMES", 11, 12, kw_names},
     {"PRECALL", 11, 11, precall},
     {"CALL", 11, 13, call},
@@ -76,6 +76,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> call_rows() { return rows; }
+std::span<const Row> call_rows() { return kCallRows; }
 
 }  // namespace vesta::capture

@@ -53,7 +53,7 @@ Step load_from(Evaluation& e, int operands, PyObject* space, int slot) {
 Step load_classderef(Evaluation& e, int oparg) { return load_from(e, 0, locals_of(e.frame), oparg); }
 Step load_from_dict_or_deref(Evaluation& e, int oparg) { return load_from(e, 1, peek(e.frame, 1), oparg); }
 
-constexpr Row rows[] = {
+constexpr Row kCellRows[] = {
     {"MAKE_CELL", 11, 13, make_cell},
     {"COPY_FREE_VARS", 11, 13, copy_free_vars},
     {"LOAD_DEREF", 11, 13, load_deref},
@@ -65,6 +65,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> cell_rows() { return rows; }
+std::span<const Row> cell_rows() { return kCellRows; }
 
 }  // namespace vesta::capture

@@ -125,7 +125,7 @@ Step store_slice(Evaluation& e, int) {
   return done(e, 4, e.operations.set_item(peek(e.frame, 3), slice.get(), peek(e.frame, 4)));
 }
 
-constexpr Row rows[] = {
+constexpr Row kContainerRows[] = {
     {"BUILD_TUPLE", 11, 13, build_sequence<PyTuple_New>},
     {"BUILD_LIST", 11, 13, build_sequence<PyList_New>},
     {"BUILD_SET", 11, 13, build_set},
@@ -152,6 +152,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> container_rows() { return rows; }
+std::span<const Row> container_rows() { return kContainerRows; }
 
 }  // namespace vesta::capture

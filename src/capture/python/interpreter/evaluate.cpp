@@ -10,7 +10,7 @@ namespace vesta::capture {
 namespace {
 
 constexpr int extended_arg = opcode_of("EXTENDED_ARG");
-constexpr int kw_names = opcode_of("KW_NAMES");
+constexpr int kw_names_opcode = opcode_of("KW_NAMES");
 
 struct Absent {
   const char* name;
@@ -88,7 +88,7 @@ Step step(Evaluation& e) {
       ++at;
       continue;
     }
-    set_executing(e.frame, opcode == kw_names || e.keyword_names != nullptr ? at : start);
+    set_executing(e.frame, opcode == kw_names_opcode || e.keyword_names != nullptr ? at : start);
     Execute handler = handlers[opcode];
     if (handler == nullptr) {
       const char* name = opcode_table[opcode].name;

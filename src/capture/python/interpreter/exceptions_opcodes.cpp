@@ -181,7 +181,7 @@ Step with_except_start(Evaluation& e, int) {  // operands: __exit__, lasti, the 
   return replace(e, 0, e.operations.call(peek(e.frame, 4), args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
-constexpr Row rows[] = {
+constexpr Row kExceptionRows[] = {
     {"RAISE_VARARGS", 11, 13, raise_varargs},          {"RERAISE", 11, 13, reraise},
     {"PUSH_EXC_INFO", 11, 13, push_exc_info},          {"POP_EXCEPT", 11, 13, pop_except},
     {"CHECK_EXC_MATCH", 11, 13, check_exc_match},      {"CHECK_EG_MATCH", 11, 13, check_eg_match},
@@ -192,6 +192,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> exception_rows() { return rows; }
+std::span<const Row> exception_rows() { return kExceptionRows; }
 
 }  // namespace vesta::capture

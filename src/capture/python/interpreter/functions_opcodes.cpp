@@ -43,7 +43,7 @@ Step return_const(Evaluation& e, int oparg) {
   return Step::Return;
 }
 
-constexpr Row rows[] = {
+constexpr Row kFunctionRows[] = {
     {"MAKE_FUNCTION", 11, 13, make_function},
     {"SET_FUNCTION_ATTRIBUTE", 13, 13, set_function_attribute},
     {"RETURN_VALUE", 11, 13, return_value},
@@ -52,6 +52,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> function_rows() { return rows; }
+std::span<const Row> function_rows() { return kFunctionRows; }
 
 }  // namespace vesta::capture

@@ -53,7 +53,7 @@ Step get_aiter(Evaluation& e, int) {
   return replace(e, 1, iterator.release());
 }
 
-constexpr Row rows[] = {
+constexpr Row kGeneratorRows[] = {
     {"YIELD_VALUE", 11, 13, yield_value}, {"GET_YIELD_FROM_ITER", 11, 13, get_yield_from_iter},
     {"GET_AITER", 11, 13, get_aiter},     {"SEND", 11, 13, send},
     {"END_SEND", 12, 13, end_send},
@@ -61,6 +61,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> generator_rows() { return rows; }
+std::span<const Row> generator_rows() { return kGeneratorRows; }
 
 }  // namespace vesta::capture

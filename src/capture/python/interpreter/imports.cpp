@@ -13,7 +13,7 @@ Step import_from(Evaluation& e, int oparg) {
 
 Step import_star(Evaluation& e, int) { return done(e, 1, import_all(e, peek(e.frame, 1))); }
 
-constexpr Row rows[] = {
+constexpr Row kImportRows[] = {
     {"IMPORT_NAME", 11, 13, import_name},
     {"IMPORT_FROM", 11, 13, import_from},
     {"IMPORT_STAR", 11, 11, import_star},
@@ -21,7 +21,7 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> import_rows() { return rows; }
+std::span<const Row> import_rows() { return kImportRows; }
 
 int import_all(const Evaluation& e, PyObject* module) {
   PyObject* space = locals_of(e.frame);  // of a module or a class body

@@ -94,7 +94,7 @@ Step call_intrinsic_2(Evaluation& e, int oparg) {
 
 #endif
 
-constexpr Row rows[] = {
+constexpr Row kIntrinsicRows[] = {
     {"PRINT_EXPR", 11, 11, print_expr},
 #if PY_VERSION_HEX >= 0x030c0000
     {"CALL_INTRINSIC_1", 12, 13, call_intrinsic_1},
@@ -104,6 +104,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> intrinsic_rows() { return rows; }
+std::span<const Row> intrinsic_rows() { return kIntrinsicRows; }
 
 }  // namespace vesta::capture

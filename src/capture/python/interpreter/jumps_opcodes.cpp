@@ -62,7 +62,7 @@ Step for_iter(Evaluation& e, int oparg) {
 
 Step end_for(Evaluation& e, int) { return done(e, python_minor >= 13 ? 1 : 2, 0); }
 
-constexpr Row rows[] = {
+constexpr Row kJumpRows[] = {
     {"JUMP_FORWARD", 11, 13, forward},
     {"JUMP_BACKWARD", 11, 13, backward},
     {"JUMP_BACKWARD_NO_INTERRUPT", 11, 13, backward_no_interrupt},
@@ -87,6 +87,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> jump_rows() { return rows; }
+std::span<const Row> jump_rows() { return kJumpRows; }
 
 }  // namespace vesta::capture

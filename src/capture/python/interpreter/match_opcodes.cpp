@@ -118,7 +118,7 @@ Step match_class(Evaluation& e, int oparg) {  // operands: the subject, the clas
   return replace(e, 3, match_class_attributes(e, peek(e.frame, 3), peek(e.frame, 2), oparg, peek(e.frame, 1)));
 }
 
-constexpr Row rows[] = {
+constexpr Row kMatchRows[] = {
     {"GET_LEN", 11, 13, get_len},
     {"MATCH_MAPPING", 11, 13, match_kind<Py_TPFLAGS_MAPPING>},
     {"MATCH_SEQUENCE", 11, 13, match_kind<Py_TPFLAGS_SEQUENCE>},
@@ -128,6 +128,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> match_rows() { return rows; }
+std::span<const Row> match_rows() { return kMatchRows; }
 
 }  // namespace vesta::capture

@@ -98,7 +98,7 @@ Step setup_annotations(Evaluation& e, int) {
   return done(e, 0, PyObject_SetItem(space, "__annotations__"_name, annotations.get()));
 }
 
-constexpr Row rows[] = {
+constexpr Row kNameRows[] = {
     {"LOAD_NAME", 11, 13, load_name},
     {"STORE_NAME", 11, 13, store_name},
     {"DELETE_NAME", 11, 13, delete_name},
@@ -113,6 +113,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> name_rows() { return rows; }
+std::span<const Row> name_rows() { return kNameRows; }
 
 }  // namespace vesta::capture

@@ -58,7 +58,7 @@ Step format_with_spec(Evaluation& e, int) {
   return replace(e, 2, e.operations.format(peek(e.frame, 2), peek(e.frame, 1)));
 }
 
-constexpr Row rows[] = {
+constexpr Row kOperatorRows[] = {
     {"UNARY_POSITIVE", 11, 11, unary<Operations::Unary::Positive>},
     {"UNARY_NEGATIVE", 11, 13, unary<Operations::Unary::Negative>},
     {"UNARY_NOT", 11, 13, unary<Operations::Unary::Not>},
@@ -76,6 +76,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> operator_rows() { return rows; }
+std::span<const Row> operator_rows() { return kOperatorRows; }
 
 }  // namespace vesta::capture

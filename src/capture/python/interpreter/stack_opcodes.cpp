@@ -92,7 +92,7 @@ Step delete_fast(Evaluation& e, int oparg) {
   return Step::Next;
 }
 
-constexpr Row rows[] = {
+constexpr Row kStackRows[] = {
     {"NOP", 11, 13, nothing},
     {"RESUME", 11, 13, resume_},
     {"POP_TOP", 11, 13, pop_top},
@@ -113,6 +113,6 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> stack_rows() { return rows; }
+std::span<const Row> stack_rows() { return kStackRows; }
 
 }  // namespace vesta::capture
