@@ -132,6 +132,44 @@ output %1
   EXPECT_EQ(k.threads.team, 16);
 }
 
+// A thread reads neighbouring columns with one access where a column's elements are read once. A variance reads them
+// again.
+TEST(CudaPlans, ThreadsTakeSeveralOfManyColumns) {
+  const auto threads = [](const char* dtype, const char* nodes) {
+    std::string text = R"(input %0 : T[1024, 131072]@D = argument "x" aligned 16
+)";
+    text += nodes;
+    for (size_t at; (at = text.find("T[")) != std::string::npos;) text.replace(at, 1, dtype);
+    return only_kernel(schedule::make_plan(*on_device("cuda:0", text), for_device(DeviceType::CUDA))).threads;
+  };
+  const char* const sum = R"(%1 : T[131072]@D = aten::sum.dim_IntList(%0, [0], false)
+output %1
+)";
+  const char* const apart = R"(%1 : T[1, 131072]@D = aten::sum.dim_IntList(%0, [0], true)
+%2 : T[1024, 131072]@D = aten::sub.Tensor(%0, %1)
+%3 : T[1024, 131072]@D = aten::mul.Tensor(%2, %2)
+%4 : T[131072]@D = aten::sum.dim_IntList(%3, [0], false)
+output %4
+)";
+  EXPECT_EQ(threads("bf16", sum).each, 8);
+  EXPECT_EQ(threads("f32", sum).each, 4);
+  EXPECT_EQ(threads("bf16", apart).each, 1);
+  for (const char* text : {sum, apart}) EXPECT_TRUE(threads("bf16", text).across);
+}
+
+TEST(CudaPlans, ShortColumnsHaveManyThreadsWhereTheyAreFew) {
+  const auto team = [](int columns) {
+    const auto text = fmt::format(R"(input %0 : f32[32, {0}]@D = argument "x" aligned 16
+%1 : f32[{0}]@D = aten::sum.dim_IntList(%0, [0], false)
+output %1
+)",
+                                  columns);
+    return only_kernel(schedule::make_plan(*on_device("cuda:0", text), for_device(DeviceType::CUDA))).threads.team;
+  };
+  EXPECT_EQ(team(2048), 8);
+  EXPECT_EQ(team(32000), 2);
+}
+
 TEST(CudaPlans, ColumnsAreOneThreadEach) {
   const auto plan = check(R"(input %0 : f32[7, 300]@D = argument "x"
 %1 : f32[300]@D = aten::sum.dim_IntList(%0, [0], false)

@@ -36,6 +36,7 @@ constexpr int64_t kLeastBytes = 32;          // what memory reads at least
 constexpr int64_t kThreadRounds = 4;         // accesses of a thread to a short row
 constexpr int64_t kLongColumn = 64;          // elements of one that many threads share
 constexpr int64_t kColumnElements = 8;       // of it, that a thread should have
+constexpr int64_t kQuickColumn = 4;          // elements of a shorter one, of few, that a thread should have
 constexpr int64_t kFewColumns = 512;         // threads of a block that share columns
 constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
@@ -448,17 +449,20 @@ class ThreadChooser : LoopNest {
     int64_t bytes = kWideBytes;
     for (const Access& a : accesses_) bytes = std::min(bytes, a.bytes);
     const int64_t items = std::max(kWarp, kSector / std::max<int64_t>(1, bytes));
-    if (rows < items * options_.target.threads && share_few_columns(rows, length)) return;
-    const int64_t team = std::clamp<int64_t>(length / kThreadRow, 1, kMostThreads / items);
+    const bool few = rows < items * options_.target.threads;
+    if ((few || reads_rows_once()) && share_columns(rows, length, few)) return;
+    // For few columns, what counts is how long one thread takes.
+    const int64_t team = std::clamp<int64_t>(length / (few ? kQuickColumn : kThreadRow), 1, kMostThreads / items);
     if (team < 2) return;
     out_.threads.team = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(team)));
     out_.threads.block = items * out_.threads.team;
     out_.threads.across = true;
   }
 
-  // For fewer columns than keep every multiprocessor busy with one thread each: a thread takes several columns with one
-  // access where memory allows, a block has as few columns as memory reads at once, and many threads share a column.
-  bool share_few_columns(int64_t rows, int64_t length) {
+  // For columns of which a thread takes several with one access, if memory allows that, and for fewer columns than keep
+  // every multiprocessor busy with one thread each (`few`): a block has as few columns as memory reads at once, and
+  // many threads share a column.
+  bool share_columns(int64_t rows, int64_t length, bool few) {
     loops::Threads& t = out_.threads;
     const auto inner = [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; };
     const auto first = std::find_if(ranges_.begin(), ranges_.end(), inner);
@@ -476,7 +480,7 @@ class ThreadChooser : LoopNest {
                            provably_divisible(i.index - ranges_[column].var, each);
       if (masked || !aligned) each = 1;
     }
-    if (widest == 0) return false;
+    if (widest == 0 || (!few && each == 1)) return false;
     const auto wanted = options_.target.threads * 3 / 4;
     int64_t teams = std::clamp<int64_t>(kSector / (each * widest), 1, kWarp);
     while (teams > 1 && teams * each * widest > kLeastBytes && rows / (each * teams) < wanted) teams /= 2;
