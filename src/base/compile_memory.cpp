@@ -1,7 +1,6 @@
 #include "base/compile_memory.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -83,16 +82,14 @@ struct CompileMemory::Account {
   int64_t held = 0;
 };
 
-CompileMemory::Account& CompileMemory::account(Part part) {
-  using Accounts = std::array<Account, 2>;
-  static std::atomic<Accounts*>* now = [] {
-    static std::atomic<Accounts*> accounts = new Accounts;
-    // The compiles of other threads do not exist in a forked child.
-    pthread_atfork(nullptr, nullptr, [] { accounts = new Accounts; });
-    return &accounts;
-  }();
-  return (**now)[static_cast<size_t>(part)];
+std::atomic<CompileMemory::Accounts*>& CompileMemory::accounts() {
+  static std::atomic<Accounts*> now = new Accounts;
+  return now;
 }
+// The compiles of other threads do not exist in a forked child.
+const AtFork CompileMemory::at_fork_(ForkStage::Accounts, nullptr, nullptr, [] { accounts() = new Accounts; });
+
+CompileMemory::Account& CompileMemory::account(Part part) { return (*accounts())[static_cast<size_t>(part)]; }
 
 CompileMemory::CompileMemory(Part part)
     : part_(part),

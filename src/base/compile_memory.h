@@ -7,9 +7,12 @@
 //   generators  a half. A generator holds its memory for one kernel, and waits for nothing meanwhile.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 
+#include "base/at_fork.h"
 #include "base/cancel.h"
 #include "base/totals.h"
 #include "vesta/error.h"
@@ -53,8 +56,11 @@ class CompileMemory {
 
  private:
   struct Account;
+  using Accounts = std::array<Account, 2>;  // by part
   void hold(int64_t bytes, int64_t most, const CancelToken* cancel);
+  static std::atomic<Accounts*>& accounts();
   static Account& account(Part part);
+  static const AtFork at_fork_;
   const Part part_;
   Account* const account_;  // a forked child makes a new one
   totals::KeptBytes kept_;

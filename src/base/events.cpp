@@ -13,6 +13,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/at_fork.h"
 #include "base/log.h"
 
 namespace vesta::events {
@@ -31,12 +32,11 @@ struct State {
 
 // Never destroyed: threads record until the process ends. A forked child finds the mutex free, and records on.
 State& state() {
-  static State* s = [] {
-    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); }, [] { state().mutex.unlock(); });
-    return new State;
-  }();
+  static State* const s = new State;
   return *s;
 }
+const AtFork at_fork(
+    ForkStage::Accounts, [] { state().mutex.lock(); }, [] { state().mutex.unlock(); }, [] { state().mutex.unlock(); });
 
 // VESTA_EVENTS is read when the library is loaded.
 const bool of_environment = [] {

@@ -1,7 +1,5 @@
 #include "base/no_fork.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -16,25 +14,26 @@ constexpr std::chrono::seconds kMostWait{1};
 constexpr std::chrono::microseconds kPoll{50};
 
 std::atomic<int> inside{0};
-std::atomic<bool> forking{false}, registered{false};
+std::atomic<bool> forking{false};
+thread_local int depth = 0;  // of this thread's NoFork objects
 
-void before_fork() {
+}  // namespace
+
+void NoFork::wait_for_others() {
   forking = true;
   const auto end = steady_clock::now() + kMostWait;
   while (inside > 0 && steady_clock::now() < end) std::this_thread::sleep_for(kPoll);
 }
 
-void after_fork() { forking = false; }
+void NoFork::go_on() { forking = false; }
 
-void in_child() {
+void NoFork::start_anew() {
   inside = 0;
   forking = false;
 }
 
-}  // namespace
-
 NoFork::NoFork() {
-  if (!registered.exchange(true)) pthread_atfork(before_fork, after_fork, in_child);
+  if (depth++ > 0) return;
   for (;;) {
     while (forking) std::this_thread::sleep_for(kPoll);
     ++inside;
@@ -43,6 +42,8 @@ NoFork::NoFork() {
   }
 }
 
-NoFork::~NoFork() { --inside; }
+NoFork::~NoFork() {
+  if (--depth == 0) --inside;
+}
 
 }  // namespace vesta

@@ -6,6 +6,8 @@
 #include <array>
 #include <mutex>
 
+#include "base/at_fork.h"
+
 namespace vesta::totals {
 namespace {
 
@@ -21,12 +23,11 @@ struct State {
 
 // Never destroyed: objects in static storage count until the process ends. A forked child finds the mutex free.
 State& state() {
-  static State* s = [] {
-    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); }, [] { state().mutex.unlock(); });
-    return new State;
-  }();
+  static State* const s = new State;
   return *s;
 }
+const AtFork at_fork(
+    ForkStage::Accounts, [] { state().mutex.lock(); }, [] { state().mutex.unlock(); }, [] { state().mutex.unlock(); });
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/at_fork.h"
 #include "base/digest.h"
 #include "base/events.h"
 #include "base/totals.h"
@@ -185,22 +186,23 @@ struct Process {
 
  private:
   static std::atomic<Process*>& place() {
-    static auto* p = [] {
-      pthread_atfork(
-          [] {
-            current().gate.close();
-            current().cache.lock();
-          },
-          [] {
-            current().cache.unlock();
-            current().gate.open();
-          },
-          [] { place() = new Process(current()); });
-      return new std::atomic<Process*>(new Process);
-    }();
+    static auto* const p = new std::atomic<Process*>(new Process);
     return *p;
   }
+  static const AtFork at_fork_;
 };
+
+const AtFork Process::at_fork_(
+    ForkStage::Generators,
+    [] {
+      current().gate.close();
+      current().cache.lock();
+    },
+    [] {
+      current().cache.unlock();
+      current().gate.open();
+    },
+    [] { place() = new Process(current()); });
 
 Cache& cache() { return Process::current().cache; }
 

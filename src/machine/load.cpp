@@ -1,11 +1,10 @@
 #include "machine/load.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
+#include "base/at_fork.h"
 #include "base/check.h"
 #include "machine/elf.h"
 
@@ -21,13 +20,12 @@ struct Loaded {
 
 // Never destroyed, because kernels may outlive static destructors. fork() waits until no thread is loading.
 Loaded& loaded() {
-  static auto* l = [] {
-    auto* made = new Loaded;
-    pthread_atfork([] { loaded().mutex.lock(); }, [] { loaded().mutex.unlock(); }, [] { loaded().mutex.unlock(); });
-    return made;
-  }();
+  static auto* const l = new Loaded;
   return *l;
 }
+const AtFork at_fork(
+    ForkStage::Registries, [] { loaded().mutex.lock(); }, [] { loaded().mutex.unlock(); },
+    [] { loaded().mutex.unlock(); });
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/at_fork.h"
 #include "base/events.h"
 #include "base/interrupt.h"
 #include "base/stopwatch.h"
@@ -96,12 +97,6 @@ class CompileThreads {
   static std::atomic<CompileThreads*>& place() {
     static auto* p = [] {
       auto* made = new std::atomic<CompileThreads*>(new CompileThreads);
-      // Compiles go on during a fork. Each stage sees to its own locks.
-      pthread_atfork([] { current().mutex_.lock(); }, [] { current().mutex_.unlock(); },
-                     [] {
-                       ++forks;
-                       place() = new CompileThreads;
-                     });
       // A thread must not be inside of LLVM while its static objects are destroyed.
       std::atexit([] {
         current().cancel_all();
@@ -117,7 +112,16 @@ class CompileThreads {
   Lane awaited_, background_;
   std::set<Background*> running_;  // with those in the queues
   bool is_ending_ = false;         // the process exits
+  static const AtFork at_fork_;
 };
+
+// Compiles go on during a fork. Each stage sees to its own locks.
+const AtFork CompileThreads::at_fork_(
+    ForkStage::Compiles, [] { current().mutex_.lock(); }, [] { current().mutex_.unlock(); },
+    [] {
+      ++forks;
+      place() = new CompileThreads;
+    });
 
 Background::Background(Work work) : work_(std::move(work)), process_(forks), ids_(events::current()) {}
 

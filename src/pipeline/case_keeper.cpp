@@ -1,7 +1,6 @@
 #include "pipeline/case_keeper.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <new>
 #include <tuple>
 
+#include "base/at_fork.h"
 #include "base/cancel.h"
 #include "base/log.h"
 
@@ -23,14 +23,11 @@ struct Active {
 
   // The child of a fork has no keepers: the file is its parent's.
   static std::atomic<Active*>& place() {
-    static auto* p = [] {
-      auto* made = new std::atomic<Active*>(new Active);
-      pthread_atfork(nullptr, nullptr, [] { place() = new Active; });
-      return made;
-    }();
+    static auto* const p = new std::atomic<Active*>(new Active);
     return *p;
   }
 };
+const AtFork at_fork(ForkStage::Registries, nullptr, nullptr, [] { Active::place() = new Active; });
 Active& active() { return *Active::place(); }
 
 // The class of an error, as Python's names have it.

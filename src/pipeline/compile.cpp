@@ -282,6 +282,7 @@ auto with_labels(const Labels& labels, F&& body) {
 }  // namespace
 
 const Target& target_of(const graph::Graph& graph) {
+  const NoFork no_fork;
   const std::optional<Device> gpu = graph::first_device(graph, DeviceType::CUDA);
   if (!gpu) return host_target();
   std::string why;
@@ -308,6 +309,7 @@ Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& opt
   if (log::enabled(log::Topic::Graph)) log::write(log::Topic::Graph, "traced graph\n" + graph::print(*graph));
   if (verifies_stages()) graph::verify(*graph);
 
+  std::optional<NoFork> no_fork(std::in_place);
   const Labels labels = Labels::take(*graph);
   const bool measures = options.autotune_seconds > 0 && !given && target.device == DeviceType::CUDA;
   Compile work(*graph, labels, options, target, measures, cancel ? *cancel : never, dump, report);
@@ -318,6 +320,7 @@ Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& opt
   if (store) key->entry = name_of(key->fields);
   key->lines = labels.lines();
   report.key = key;
+  no_fork.reset();
   std::optional<artifact::Artifact> artifact;
   if (store) {
     work.stage("find", [&] {

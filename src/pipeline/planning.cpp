@@ -101,6 +101,7 @@ schedule::Plan Planning::plan(graph::Graph& graph, const Traced& traced) {
   run_passes(graph, traced.inference);
   schedule::Plan plan;
   run_stage("plan", cancel_, report_, [&] {
+    std::optional<NoFork> no_fork(std::in_place);
     schedule::Options o;
     o.target = target_;
     if (!options_.kernels) {
@@ -113,10 +114,12 @@ schedule::Plan Planning::plan(graph::Graph& graph, const Traced& traced) {
     o.recorded = options_.cuda_graphs && target_.device == DeviceType::CUDA && traced.inference;
     o.keep_dags = dump_.active();
     const schedule::PlanMemory memory = schedule::plan_memory(graph);
+    no_fork.reset();  // others may be waited for
     take_memory(memory.peak, graph);
-    const NoFork no_fork;
+    no_fork.emplace();
     plan = schedule::make_plan(graph, o);
     schedule::share_kernels(plan);
+    no_fork.reset();
     take_memory(memory.kept, graph);
     report_.graph_memory = graph_.bytes();
     report_.plan_memory = memory.peak;
@@ -165,12 +168,13 @@ graph::PassContext pass_context(const Options& options, const Target& target, bo
 }
 
 void Planning::run_passes(graph::Graph& graph, bool inference) {
+  std::optional<NoFork> no_fork(std::in_place);
   const graph::PassContext context = pass_context(options_, target_, inference);
+  no_fork.reset();
   const StageClock all("passes");
   fault::reached("passes");
   Stopwatch watch;
   std::optional<events::Span> span;
-  std::optional<NoFork> no_fork;
   graph::run_passes(graph, context, verifies_stages(), [&](const graph::PassRow& row, bool before) {
     std::string name = fmt::format("pass:{}", row.name);
     if (before) {

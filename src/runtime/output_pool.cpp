@@ -1,7 +1,6 @@
 #include "runtime/output_pool.h"
 
 #include <c10/core/CPUAllocator.h>
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/at_fork.h"
 #include "base/totals.h"
 
 namespace vesta::runtime {
@@ -51,12 +51,7 @@ class OutputPool final : public c10::Allocator {
   }
 
   static OutputPool& instance() {
-    static OutputPool* pool = [] {
-      // A child process must find the mutex free, whichever thread held it in the parent.
-      pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
-                     [] { instance().mutex_.unlock(); });
-      return new OutputPool;  // outlives tensors in static storage
-    }();
+    static auto* const pool = new OutputPool;  // outlives tensors in static storage
     return *pool;
   }
 
@@ -119,7 +114,13 @@ class OutputPool final : public c10::Allocator {
   std::list<void*> free_;  // most recently freed first
   size_t free_bytes_ = 0;
   totals::KeptBytes held_{totals::Memory::KeptOutputs};
+  static const AtFork at_fork_;
 };
+
+// A child process must find the mutex free, whichever thread held it in the parent.
+const AtFork OutputPool::at_fork_(
+    ForkStage::Registries, [] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+    [] { instance().mutex_.unlock(); });
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 #include "runtime/shared_constants.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <pthread.h>
-
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
+
+#include "base/at_fork.h"
 
 namespace vesta::runtime {
 namespace {
@@ -23,14 +23,12 @@ struct Registry {
 };
 // It lives for ever, because programs may die while the process ends. A forked child finds the mutex free.
 Registry& registry() {
-  static auto* r = [] {
-    auto* made = new Registry;
-    pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
-                   [] { registry().mutex.unlock(); });
-    return made;
-  }();
+  static auto* const r = new Registry;
   return *r;
 }
+const AtFork at_fork(
+    ForkStage::Registries, [] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+    [] { registry().mutex.unlock(); });
 
 std::shared_ptr<const PackedTensors> find(const std::vector<Entry>& entries, std::span<const at::Tensor> parameters) {
   for (const Entry& e : entries) {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/std.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/at_fork.h"
 #include "base/check.h"
 #include "base/events.h"
 #include "base/log.h"
@@ -328,6 +328,16 @@ std::mutex of_process_mutex;
 std::atomic<Store*> of_process{nullptr};
 std::atomic<bool> is_made{false};
 
+// A forked child has no writing thread and may inherit locked mutexes, so it makes a store of its own. fork() waits
+// while another thread is in shared().
+const AtFork at_fork(
+    ForkStage::Registries, [] { of_process_mutex.lock(); }, [] { of_process_mutex.unlock(); },
+    [] {
+      of_process_mutex.unlock();
+      of_process = nullptr;
+      is_made = false;
+    });
+
 }  // namespace
 
 Store* shared() {
@@ -339,14 +349,6 @@ Store* shared() {
       constexpr milliseconds kMostAtExit{200};
       if (Store* s = of_process) s->flush(kMostAtExit);
     });
-    // A forked child has no writing thread and may inherit locked mutexes, so it makes a store of its own. fork() waits
-    // while another thread is in this function.
-    pthread_atfork([] { of_process_mutex.lock(); }, [] { of_process_mutex.unlock(); },
-                   [] {
-                     of_process_mutex.unlock();
-                     of_process = nullptr;
-                     is_made = false;
-                   });
     return true;
   }();
   (void)once;

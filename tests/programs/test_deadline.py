@@ -433,3 +433,39 @@ def test_a_child_of_a_fork_compiles_itself() -> None:
         """
     )
     assert sorted(out.splitlines()) == ["child False True True", "parent False True True"]
+
+
+@pytest.mark.slow
+def test_forks_at_any_time_of_a_first_compile() -> None:
+    """Locks, static objects and kernels that the parent's compile holds or makes: some of 100 forks meet each."""
+    out = _run(
+        """
+        import os, random, time, torch, vesta
+        random.seed(0)
+        def first_compile(delay):
+            f = vesta.compile(lambda x: x.sin() + 1, options={"background": True})
+            g = vesta.trace_and_compile(lambda x: x.cos() + 1, background=True)
+            x = torch.ones(8)
+            f(x), g(x)
+            time.sleep(delay)
+            child = os.fork()
+            for _ in range(3):
+                torch.testing.assert_close(f(x), x.sin() + 1)
+                torch.testing.assert_close(g(x), x.cos() + 1)
+                assert vesta.wait(f, timeout=20) and vesta.wait(timeout=20)
+            if child:
+                assert os.waitpid(child, 0)[1] == 0
+        for i in range(100):
+            child = os.fork()  # nothing is compiled yet in this process
+            if child == 0:
+                status = 1
+                try:
+                    first_compile(random.random() * 0.03 if i % 2 else 0)
+                    status = 0
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0, i
+        print("done")
+        """
+    )
+    assert out.endswith("done\n")
