@@ -19,10 +19,8 @@ using std::chrono::steady_clock;
 
 std::string calls;
 
-const AtFork last(
-    ForkStage::Accounts, [] { calls += "a"; }, [] { calls += "A"; }, [] { calls += "1"; });
-const AtFork first(
-    ForkStage::Generators, [] { calls += "g"; }, [] { calls += "G"; }, [] { calls += "2"; });
+const AtFork last(ForkStage::Accounts, [] { calls += "a"; }, [] { calls += "A"; }, [] { calls += "1"; });
+const AtFork first(ForkStage::Generators, [] { calls += "g"; }, [] { calls += "G"; }, [] { calls += "2"; });
 const AtFork only_in_children(ForkStage::Compiles, nullptr, nullptr, [] { calls += "3"; });
 
 // The exit status of a child that runs `body`.
