@@ -17,7 +17,7 @@ struct Handlers {
   AtFork::Handler prepare, parent, child;
 };
 
-// Filled while the library is loaded, by one thread. Never destroyed: a process may fork while it ends.
+// One thread fills it while the library is loaded. It is never destroyed, because a process may fork while it exits.
 std::vector<Handlers>& all() {
   static auto* const handlers = new std::vector<Handlers>;
   return *handlers;

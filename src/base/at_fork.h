@@ -5,21 +5,22 @@
 
 namespace vesta {
 
-// From the first that `prepare` runs for to the last. Threads that hold a lock of one stage take those of later ones.
+// The order in which `prepare` takes locks. A thread that holds a lock of one stage may wait for a lock of a later
+// stage.
 enum class ForkStage {
   Generators,  // threads in a code generator
   Compiles,    // threads that compile
-  Registries,  // what compiles and calls look up
+  Registries,  // tables that compiles and calls read: loaded code, packed weights, stores
   Accounts,    // events and totals
 };
 
-// Make it in static storage at namespace scope, so that it exists when the library is loaded. A fork that has begun
-// does not run handlers that a thread adds after that, and its child finds that thread's work half done.
+// Define objects of this class at namespace scope or as static members: they register their handlers when the library
+// is loaded. If a thread registered handlers during a fork, that fork would not run them.
 class AtFork {
  public:
   using Handler = void (*)();
-  // `prepare` runs in the forking thread before fork(), after NoFork (base/no_fork.h) has waited; then `parent` or
-  // `child` runs in each process. nullptr: nothing to do.
+  // `prepare` runs in the thread that forks, before fork() and after NoFork (base/no_fork.h) has waited for other
+  // threads. Afterwards `parent` runs in the parent, and `child` in the child. Each may be nullptr.
   AtFork(ForkStage stage, Handler prepare, Handler parent, Handler child);
 };
 

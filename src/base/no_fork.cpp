@@ -15,7 +15,7 @@ constexpr std::chrono::microseconds kPoll{50};
 
 std::atomic<int> inside{0};
 std::atomic<bool> forking{false};
-thread_local int depth = 0;  // of this thread's NoFork objects
+thread_local int depth = 0;  // how many NoFork objects this thread holds
 
 }  // namespace
 

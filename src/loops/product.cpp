@@ -7,7 +7,7 @@ namespace vesta::loops {
 
 namespace {
 
-constexpr int64_t kSliceAlignment = 1024;  // of a slice: its rows are swizzled by their address
+constexpr int64_t kSliceAlignment = 1024;  // bytes; a row is swizzled by its address within a slice
 constexpr int64_t kBarrierBytes = 2 * 8;   // of a stage
 constexpr int64_t kPadding = 8;            // floats: rows of sums begin in different banks
 

@@ -1,6 +1,7 @@
 #include "runtime/shared_constants.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <utility>

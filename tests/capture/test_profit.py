@@ -158,7 +158,7 @@ def test_what_eager_takes_is_known_from_calls_before_the_compile_ended():
         assert seen.hits == before + 30 - seen.aside
         return seen.aside
 
-    # Under the load of other processes a compiled call may take as long as an uncompiled one, which is then measured.
+    # Other processes can slow compiled calls down until they look no faster than eager. Then one call runs uncompiled.
     assert any(run_uncompiled_after_the_compile() == 0 for _ in range(3))
 
 

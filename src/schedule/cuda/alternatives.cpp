@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMost = 12;
 constexpr int64_t kMostCombined = 40 << 10;         // of the 48 KiB that a kernel has without a request
-constexpr int64_t kAlternativePartElements = 4096;  // of a row that each of the blocks has that share it
+constexpr int64_t kAlternativePartElements = 4096;  // elements of a row for each block that shares the row
 
 constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};
 constexpr int64_t kTeams[] = {4, 8, 16, 32, 64, 128, 256, 512, 1024};

@@ -36,7 +36,7 @@ constexpr int64_t kLeastBytes = 32;          // what memory reads at least
 constexpr int64_t kThreadRounds = 4;         // accesses of a thread to a short row
 constexpr int64_t kLongColumn = 64;          // elements of one that many threads share
 constexpr int64_t kColumnElements = 8;       // of it, that a thread should have
-constexpr int64_t kQuickColumn = 4;          // elements of a shorter one, of few, that a thread should have
+constexpr int64_t kQuickColumn = 4;          // elements for each thread, of short columns that are few
 constexpr int64_t kFewColumns = 512;         // threads of a block that share columns
 constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
@@ -459,9 +459,9 @@ class ThreadChooser : LoopNest {
     out_.threads.across = true;
   }
 
-  // For columns of which a thread takes several with one access, if memory allows that, and for fewer columns than keep
-  // every multiprocessor busy with one thread each (`few`): a block has as few columns as memory reads at once, and
-  // many threads share a column.
+  // Lets many threads share each column, and gives a block as few columns as memory reads at once. A thread reads
+  // several neighbouring columns with one access where their addresses are aligned; without that, false unless the
+  // columns are too few (`few`) to keep every multiprocessor busy with one thread each.
   bool share_columns(int64_t rows, int64_t length, bool few) {
     loops::Threads& t = out_.threads;
     const auto inner = [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; };
