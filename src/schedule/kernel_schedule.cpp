@@ -46,6 +46,8 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
       out.staged = std::move(staged);
       if (choice.once.block > 0) threads = choice.once;
     }
+  } else if (choice.once.across && is_one_loop(*out.staged.kernel)) {
+    threads = choice.once;
   }
   loops::Kernel& k = *out.staged.kernel;
   k.threads = threads;

@@ -88,7 +88,7 @@ std::vector<Expr> LoopNest::named_by(Expr index) const {
   return vars;
 }
 
-void LoopNest::order() {
+void LoopNest::order(double outweighs) {
   const Access* store = nullptr;
   const Access* any = nullptr;
   for (const Access& a : accesses_) {
@@ -107,6 +107,8 @@ void LoopNest::order() {
   for (size_t d = 0; d < ranges_.size(); ++d) (inner(d) ? q : p).push_back(d);
   std::stable_sort(p.begin(), p.end(), [&](size_t x, size_t y) { return stride(store, x) > stride(store, y); });
   std::stable_sort(q.begin(), q.end(), [&](size_t x, size_t y) { return stride(any, x) > stride(any, y); });
+  if (store && any->trips >= outweighs * store->trips)
+    std::stable_partition(p.begin(), p.end(), [&](size_t d) { return stride(any, d) != 1; });
   std::vector<Range> sorted;
   for (size_t d : p) sorted.push_back(ranges_[d]);
   for (size_t d : q) sorted.push_back(ranges_[d]);

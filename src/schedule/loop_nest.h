@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include "loops/dag.h"
 
@@ -25,8 +26,9 @@ class LoopNest {
   // Drops ranges of one element: their variable is 0. One Inner range stays where there are reductions.
   void drop_ones();
   void read_accesses();
-  // Orders Parallel ranges by the memory of the largest store, and Inner ranges by that of the largest access.
-  void order();
+  // Orders Parallel ranges by the memory of the largest store, and Inner ranges by that of the largest access. If that
+  // has `outweighs` times as many elements as the store, the Parallel range of its neighbours comes last.
+  void order(double outweighs = std::numeric_limits<double>::infinity());
 
   loops::Dag& dag_;
   std::vector<loops::Range>& ranges_;  // the dag's

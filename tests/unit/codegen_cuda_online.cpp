@@ -96,5 +96,46 @@ TEST(CudaOnline, VariancesInTheLoopOfTheMean) {
   expect_same(std::move(cases));
 }
 
+// Columns of which a thread has several side by side. A first element that is far from the others costs no more
+// precision than there are elements, and equal elements have no variance.
+TEST(CudaOnline, VariancesOfNeighbouringColumns) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16", "f64"})
+    for (const auto& [rows, columns] : {std::pair(64, 4096), {700, 296}, {1001, 72}, {96, 8704}}) {
+      const std::string_view wide = std::string_view(dtype) == "f64" ? "f64" : "f32";
+      add_plan(cases,
+               fmt::format(R"(input %0 : {0}[{2}, {3}]@D = argument "x" aligned 16
+%1 : {1}[{2}, {3}]@D = aten::_to_copy(%0, dtype=dtype.{1})
+%2 : {1}[1, {3}]@D = aten::sum.dim_IntList(%1, [0], true)
+%3 : {1}[1, {3}]@D = aten::div.Scalar(%2, {2})
+%4 : {1}[{2}, {3}]@D = aten::sub.Tensor(%1, %3)
+%5 : {1}[{2}, {3}]@D = aten::mul.Tensor(%4, %4)
+%6 : {1}[1, {3}]@D = aten::sum.dim_IntList(%5, [0], true)
+output %3
+output %6
+)",
+                           dtype, wide, rows, columns),
+               300, 1e-3);
+      Case& c = cases.back();
+      ASSERT_EQ(c.kernel->online.size(), 1U) << loops::print(*c.kernel);
+      EXPECT_TRUE(c.kernel->threads.across && c.kernel->threads.each > 1) << loops::print(*c.kernel);
+      Array& x = c.arrays.at(0);
+      const auto set = [&, n = columns](int64_t row, int64_t column, float v) {
+        x.set(row * n + column, loops::from_double(x.dtype, v));
+      };
+      for (int64_t i = 0; i < rows; ++i) {
+        set(i, 1, 4096);
+        set(i, 2, i == 0 ? 1e4F : static_cast<float>(i % 5));
+        set(i, 3, 512 + static_cast<float>(i % 3));
+      }
+      set(rows / 2, 4, -1e4F);
+      set(rows / 3, 5, nan);
+      set(0, 6, inf);
+      set(rows - 1, 7, -inf);
+    }
+  expect_same(std::move(cases));
+}
+
 }  // namespace
 }  // namespace vesta::codegen::testing

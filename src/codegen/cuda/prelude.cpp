@@ -285,6 +285,30 @@ template <int N, class T> __device__ __forceinline__ void add_moments(T& sum, T&
   mean += d * share;
   count = all;
 }
+// Adds one element to the sum, and its difference from the first element, the origin, to the sums of differences and of
+// their squares. Because the origin is one of n elements, their squares relative to the mean are at least (n - 1) / n of
+// its own: center_moments loses at most a factor of n in precision.
+template <class T> __device__ __forceinline__ void add_moment(T& sum, T& differences, T& squares, T& origin, bool first, T x) {
+  if (first) origin = x;
+  const T d = x - origin;
+  sum += x;
+  differences += d;
+  squares += d * d;
+}
+// Makes the squares relative to the mean, which replaces the origin. `share` is 1 / count. Infinities have no variance.
+template <class T> __device__ __forceinline__ void center_moments(T sum, T differences, T& squares, T count, T share, T& origin) {
+  if (count == 0) return;
+  const T d = differences * share, rest = squares - differences * d;
+  squares = squares - squares == 0 ? (rest < 0 ? 0 : rest) : squares + (sum - sum);
+  origin += d;
+}
+// Combines two columns. `share` is the other one's of all elements, and `both` that times the count of this one.
+template <class T> __device__ __forceinline__ void meet_columns(T& sum, T& squares, T& mean, T share, T both, T other_sum, T other_squares, T other_mean) {
+  const T d = other_mean - mean;
+  sum += other_sum;
+  squares += other_squares + d * both * d;
+  mean += d * share;
+}
 template <class T> __device__ __forceinline__ void meet_moments(T& sum, T& squares, T& count, T& mean, T other_sum, T other_squares, T other_count, T other_mean) {
   sum += other_sum;
   const T all = count + other_count;

@@ -36,7 +36,7 @@ std::string combined_text(const Instr& i, const std::string& a, const std::strin
 }
 
 std::string ReductionLines::own(char kind, Ref r) const {
-  return fmt::format("{}{}{}", kind, r, by_column_[r] ? "[u]" : "");
+  return fmt::format("{}{}{}", kind, r, by_column_[r] && kind != 'n' ? "[u]" : "");
 }
 template <class F>
 void ReductionLines::for_rows(Ref r, F&& fn) {
@@ -54,15 +54,16 @@ std::vector<ReductionLines::Variable> ReductionLines::variables_of(Ref r) const 
   if (is_arg(i)) out.push_back({'p', "i64"});
   const loops::Online* const o = sum_of(r);
   if (o) out.push_back({'p', t});
-  if (o && o->kind == loops::OnlineKind::Squares) out.insert(out.end(), {{'n', t}, {'m', t}});
+  if (is_online_squares(r)) out.insert(out.end(), {{'n', t}, {'m', t}});
   return out;
 }
 
 void ReductionLines::begin_accumulator(Ref r) {
   const Instr& i = k_.instrs[r];
   const std::string rows = by_column_[r] ? fmt::format("[{}]", t_.each) : "";
-  const std::vector<Variable> variables = variables_of(r);
-  for (const Variable& v : variables) line("{} {}{}{};", v.type, v.kind, r, rows);
+  std::vector<Variable> variables = variables_of(r);
+  if (is_relative(r)) variables.push_back({'d', value_type_name(i.dtype)});
+  for (const Variable& v : variables) line("{} {}{}{};", v.type, v.kind, r, v.kind == 'n' ? "" : rows);
   for_rows(r, [&] {
     for (const Variable& v : variables) {
       const bool is_place = v.kind == 'p' && is_arg(i);
@@ -73,7 +74,10 @@ void ReductionLines::begin_accumulator(Ref r) {
 
 void ReductionLines::accumulate(Ref r, const std::string& x, const std::string& position) {
   const Instr& i = k_.instrs[r];
-  if (sum_of(r)) {
+  if (is_relative(r)) {
+    line("add_moment({}, {}, {}, {}, n{} == 0, {});", own('a', r), own('d', r), own('p', r), own('m', r), r, x);
+    if (!by_column_[r]) count_element(r);
+  } else if (sum_of(r)) {
     if (along() > 1) return line("g{}[u] = {};", r, x);
     line("const {} g{}[1] = {{{}}};", value_type_name(i.dtype), r, x);
     line("{}", added_to_sum(r));
@@ -98,6 +102,8 @@ const loops::Online* ReductionLines::sum_of(Ref first) const {
 bool ReductionLines::is_online_squares(Ref r) const {
   return sum_of(r) && sum_of(r)->kind == loops::OnlineKind::Squares;
 }
+bool ReductionLines::is_relative(Ref r) const { return along() == 1 && is_online_squares(r); }
+void ReductionLines::count_element(Ref r) { line("n{} += 1;", r); }
 std::string ReductionLines::added_to_sum(Ref r) const {
   const std::string a = own('a', r), p = own('p', r);
   if (!is_online_squares(r)) return fmt::format("add_relative({}, {}, g{});", a, p, r);
@@ -110,8 +116,16 @@ bool ReductionLines::is_left_out(const loops::Stage& s) const {
 }
 
 void ReductionLines::combine_over_team(const std::vector<Ref>& accumulators, bool by_first) {
+  for (const Ref r : accumulators)
+    if (is_relative(r)) {
+      line("const {0} share{1} = 1 / n{1};", value_type_name(k_.instrs[r].dtype), r);
+      for_rows(r, [&] {
+        line("center_moments({0}, {1}, {2}, n{3}, share{3}, {4});", own('a', r), own('d', r), own('p', r), r,
+             own('m', r));
+      });
+    }
   if (t_.across) {
-    for (const Ref r : accumulators) across_block(r, by_first);
+    for (const Ref r : accumulators) is_relative(r) ? squares_across(r, by_first) : across_block(r, by_first);
   } else {
     for (const Ref r : accumulators) over_warp(r, std::min<int64_t>(t_.team, 32), 1);
     if (t_.team * t_.parts > 32) over_block(accumulators, by_first);
@@ -197,6 +211,59 @@ void ReductionLines::across_block(Ref r, bool by_first) {
     meet(r, shared(fmt::format("w * {} + {}", teams, of_team)));
     line("}}");
   });
+  if (by_first) line("}}");
+}
+
+// Moments of columns: those of one thread have the same count, so that its share of two counts is computed once.
+void ReductionLines::squares_across(Ref r, bool by_first) {
+  const std::string_view t = value_type_name(k_.instrs[r].dtype);
+  const int64_t teams = t_.block / t_.team, each = by_column_[r] ? t_.each : 1;
+  const bool in_warps = 32 % teams == 0;
+  const auto meet = [&](const std::string& count, const std::function<std::string(char)>& other) {
+    line("const {} other_n = {}, all = n{} + other_n;", t, count, r);
+    line("const {0} share = all == 0 ? 0 : about<{0}>(other_n, all), both = n{1} * share;", t, r);
+    for_rows(r, [&] {
+      line("meet_columns({}, {}, {}, share, both, {}, {}, {});", own('a', r), own('p', r), own('m', r), other('a'),
+           other('p'), other('m'));
+    });
+    line("n{} = all;", r);
+  };
+  if (in_warps)
+    for (int64_t mask = 16; mask >= teams; mask /= 2) {
+      line("{{");
+      meet(fmt::format("from_lane<{}>(n{}, {})", t, r, mask),
+           [&](char kind) { return fmt::format("from_lane<{}>({}, {})", t, own(kind, r), mask); });
+      line("}}");
+    }
+  const int64_t parts = in_warps ? t_.block / 32 : t_.team;
+  if (parts == 1) return;
+  const std::string of_team = fmt::format("threadIdx.x % {}", teams),
+                    own_part = fmt::format("threadIdx.x / {}", in_warps ? 32 : teams);
+  const auto place = [&](const std::string& part) {
+    return fmt::format("{}({}) * {} + {}", each > 1 ? fmt::format("u * {} + ", parts * teams) : "", part, teams,
+                       of_team);
+  };
+  const auto shared = [&](char kind, const std::string& part) {
+    return fmt::format("shared_{}{}[{}]", kind, r, place(part));
+  };
+  for (const char kind : {'a', 'p', 'm'}) line("__shared__ {} shared_{}{}[{}];", t, kind, r, parts * teams * each);
+  line("__shared__ {} shared_n{}[{}];", t, r, parts);
+  if (in_warps) line("if (threadIdx.x % 32 < {}) {{", teams);
+  line("shared_n{}[{}] = n{};", r, own_part, r);
+  for_rows(r, [&] {
+    for (const char kind : {'a', 'p', 'm'}) line("{} = {};", shared(kind, own_part), own(kind, r));
+  });
+  if (in_warps) line("}}");
+  line("__syncthreads();");
+  if (by_first) line("if (lane == 0) {{");
+  line("n{0} = shared_n{0}[0];", r);
+  for_rows(r, [&] {
+    for (const char kind : {'a', 'p', 'm'}) line("{} = {};", own(kind, r), shared(kind, "0"));
+  });
+  line("#pragma unroll");
+  line("for (int w = 1; w < {}; ++w) {{", parts);
+  meet(fmt::format("shared_n{}[w]", r), [&](char kind) { return shared(kind, "w"); });
+  line("}}");
   if (by_first) line("}}");
 }
 

@@ -30,6 +30,10 @@ class ReductionLines : protected KernelLines {
   void accumulate(loops::Ref r, const std::string& x, const std::string& position);
   // Combines accumulators of one loop. Afterwards every thread of the team has the results, or its first thread alone.
   void combine_over_team(const std::vector<loops::Ref>& accumulators, bool by_first);
+  // Whether an accumulator has online squares that are relative to a first element while they are added up.
+  bool is_relative(loops::Ref r) const;
+  // Counts an element of such an accumulator. Its columns have the same number of them.
+  void count_element(loops::Ref r);
   // The online sum that belongs to this accumulator, or nullptr.
   const loops::Online* sum_of(loops::Ref first) const;
   // The statement that adds the elements g to an accumulator and to its online sum.
@@ -61,6 +65,7 @@ class ReductionLines : protected KernelLines {
   std::vector<std::string> names_of(loops::Ref r, const std::function<std::string(const Variable&)>& name) const;
   void over_warp(loops::Ref r, int64_t width, int64_t between);
   void across_block(loops::Ref r, bool by_first);
+  void squares_across(loops::Ref r, bool by_first);
   void over_block(const std::vector<loops::Ref>& accumulators, bool by_first);
   // Declares an array in shared memory and returns its name.
   std::string shared_values(char kind, loops::Ref r, std::string_view type, int64_t values, const char* name);

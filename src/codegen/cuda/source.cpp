@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,8 +28,10 @@ using loops::Ref;
 
 namespace {
 
-constexpr size_t kUnrolled = 256;  // instructions of a loop that is unrolled
-constexpr size_t kMostMasks = 4;   // masks of whole rows; each gets a loop of its own
+constexpr size_t kUnrolled = 256;         // instructions of a loop that is unrolled
+constexpr size_t kUnrolledColumns = 512;  // the same where a thread has several columns
+constexpr int64_t kMomentThreads = 768;   // of a multiprocessor, where each has the moments of several columns
+constexpr size_t kMostMasks = 4;          // masks of whole rows; each gets a loop of its own
 
 class Writer : ElementLines {
  public:
@@ -102,11 +105,17 @@ class Writer : ElementLines {
     const bool apart = std::all_of(k_.buffers.begin(), k_.buffers.end(), [](const auto& b) { return b.noalias; });
     const int64_t parts = std::max(k_.product.parts, t_.parts);
     const std::string together = parts > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", parts) : std::string();
+    const bool moments = column_ && std::any_of(k_.online.begin(), k_.online.end(), [](const loops::Online& o) {
+                           return o.kind == loops::OnlineKind::Squares;
+                         });
+    int64_t blocks = 0;  // that a multiprocessor must have room for; 0: as many as it has
+    if (k_.product.rows > 0) {
+      blocks = 1;
+    } else if (!doubles && (t_.block == 512 || moments)) {
+      blocks = t_.block == 512 ? 2 : std::max<int64_t>(1, kMomentThreads / t_.block);
+    }
     out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}){} {}(", t_.block,
-                        k_.product.rows > 0           ? ", 1"
-                        : t_.block == 512 && !doubles ? ", 2"
-                                                      : "",
-                        together, symbol_);
+                        blocks > 0 ? fmt::format(", {}", blocks) : "", together, symbol_);
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
       const loops::KernelBuffer& buffer = k_.buffers[b];
       if (buffer.value) {
@@ -380,7 +389,10 @@ class Writer : ElementLines {
                                            text(row), round, kept ? fmt::format(", own += {}", t_.team * along()) : "");
       if (known_.empty()) copy_rows(s, loop);
       // Unrolls far enough to keep the memory busy with loads.
-      if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
+      if (t_.team >= 32) {
+        const size_t most = std::clamp<size_t>((column_ ? kUnrolledColumns : kUnrolled) / instructions(s), 1, 4);
+        line("#pragma unroll {}", column_ ? std::bit_floor(most) : most);
+      }
       line("{}", loop);
     }
     decode("at", RangeKind::Inner);
@@ -564,6 +576,7 @@ class Writer : ElementLines {
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
       if (along() > 1 && sum_of(r)) line("{}{}", in_row(), added_to_sum(r));
+      if (by_column_[r] && is_relative(r)) count_element(r);
       if (packed_[r] && i.kind == InstrKind::RowStore && !is_copied_row(r))
         line("{}*(Pack<{}, {}>*)(r{} + {}) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, kept_at(), r);
       if (packed_[r] && i.kind == InstrKind::Store)

@@ -34,8 +34,11 @@ constexpr int64_t kBusyThreads = 768;        // of a multiprocessor, that keep i
 constexpr int64_t kSector = 128;             // bytes of memory that neighbouring threads should read together
 constexpr int64_t kLeastBytes = 32;          // what memory reads at least
 constexpr int64_t kThreadRounds = 4;         // accesses of a thread to a short row
-constexpr int64_t kLongColumn = 64;          // elements of one that many threads share
+constexpr double kResults = 8;               // elements that are read for each that is stored: only results are
+constexpr int64_t kLongColumn = 64;          // elements of one that many threads scan
+constexpr int64_t kSharedColumn = 48;        // elements of one that many threads share
 constexpr int64_t kColumnElements = 8;       // of it, that a thread should have
+constexpr int64_t kQuickElements = 4;        // where all threads together are few
 constexpr int64_t kQuickColumn = 4;          // elements for each thread, of short columns that are few
 constexpr int64_t kFewColumns = 512;         // threads of a block that share columns
 constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
@@ -86,7 +89,7 @@ class ThreadChooser : LoopNest {
     drop_ones();
     split_ranges(dag_);
     read_accesses();
-    order();
+    order(kResults);
     merge_ranges(dag_);
     read_accesses();
     if (const auto product = choose_product(dag_, options_.target)) {
@@ -415,6 +418,13 @@ class ThreadChooser : LoopNest {
            });
   }
 
+  // The same, where the loop of the sum may also store elements.
+  bool has_one_loop() const {
+    const loops::Levels levels = loops::levels_of(dag_);
+    return levels.last == 1 &&
+           std::all_of(levels.roots.begin(), levels.roots.end(), [&](loops::Ref r) { return levels.level[r] == 0; });
+  }
+
   // Keeps rows of this many elements in registers or in shared memory. Where there is room, a multiprocessor runs two
   // blocks: one computes while the other waits for memory.
   void keep_rows(int64_t length) {
@@ -450,7 +460,12 @@ class ThreadChooser : LoopNest {
     for (const Access& a : accesses_) bytes = std::min(bytes, a.bytes);
     const int64_t items = std::max(kWarp, kSector / std::max<int64_t>(1, bytes));
     const bool few = rows < items * options_.target.threads;
-    if ((few || reads_rows_once()) && share_columns(rows, length, few)) return;
+    if (few || has_one_loop()) {
+      if (share_columns(out_.threads, rows, length, few)) return;
+    } else {
+      loops::Threads once = out_.threads;
+      if (share_columns(once, rows, length, few)) out_.once = once;
+    }
     // For few columns, what counts is how long one thread takes.
     const int64_t team = std::clamp<int64_t>(length / (few ? kQuickColumn : kThreadRow), 1, kMostThreads / items);
     if (team < 2) return;
@@ -462,17 +477,16 @@ class ThreadChooser : LoopNest {
   // Lets many threads share each column, and gives a block as few columns as memory reads at once. A thread reads
   // several neighbouring columns with one access where their addresses are aligned; without that, false unless the
   // columns are too few (`few`) to keep every multiprocessor busy with one thread each.
-  bool share_columns(int64_t rows, int64_t length, bool few) {
-    loops::Threads& t = out_.threads;
+  bool share_columns(loops::Threads& t, int64_t rows, int64_t length, bool few) const {
     const auto inner = [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; };
     const auto first = std::find_if(ranges_.begin(), ranges_.end(), inner);
-    if (first == ranges_.begin() || length < kLongColumn) return false;
+    if (first == ranges_.begin() || length < kSharedColumn) return false;
     const auto column = static_cast<size_t>(first - ranges_.begin()) - 1;
     int64_t widest = 0, each = neighbours(column, kMostEach);
     const std::vector<char> differs = loops::differing(dag_.instrs(), ranges_[column].var, each);
     for (const Access& a : accesses_) {
       if (!a.strides[column] || *a.strides[column] != 1) continue;
-      widest = std::max(widest, a.bytes);
+      if (runs_down(a)) widest = std::max(widest, a.bytes);
       const Instr& i = dag_.instrs()[a.ref];
       const loops::Ref mask = i.in[a.store ? 1 : 0];
       const bool masked = mask != loops::kNoRef && (a.store || differs[mask]);
@@ -484,12 +498,25 @@ class ThreadChooser : LoopNest {
     const auto wanted = options_.target.threads * 3 / 4;
     int64_t teams = std::clamp<int64_t>(kSector / (each * widest), 1, kWarp);
     while (teams > 1 && teams * each * widest > kLeastBytes && rows / (each * teams) < wanted) teams /= 2;
-    const auto threads = static_cast<uint64_t>(std::min(length / kColumnElements, kFewColumns / teams));
+    // Of few threads, each has few elements, unless it has more than a sum to combine with the others.
+    const int64_t least = has_one_loop() ? kQuickElements : kColumnElements;
+    int64_t elements = kColumnElements;
+    while (elements > least && rows / each * length / elements < kBusyThreads * options_.target.threads) elements /= 2;
+    const int64_t blocks = rows / (each * teams);
+    const int64_t most = 2 * blocks >= 3 * options_.target.threads ? kFewColumns / 2 : kFewColumns;
+    const auto threads = static_cast<uint64_t>(std::min(length / elements, most / teams));
     t.each = each;
     t.team = std::max(kWarp / teams, static_cast<int64_t>(std::bit_floor(threads)));
     t.block = teams * t.team;
     t.across = true;
     return true;
+  }
+
+  // Whether the elements of a column are at different places.
+  bool runs_down(const Access& a) const {
+    for (size_t d = 0; d < ranges_.size(); ++d)
+      if (inner(d) && a.strides[d].value_or(1) != 0) return true;
+    return false;
   }
 
   void estimate() {
