@@ -101,9 +101,9 @@ constexpr OpRow kPoolingRows[] = {
     indexed("aten::adaptive_max_pool2d", adaptive_maximum<2>, 0, LayoutRule::Follows),
     indexed("aten::adaptive_max_pool3d", adaptive_maximum<3>),
     indexed("vesta::depthwise_convolution", depthwise_convolution, 0, LayoutRule::Follows),
-    call("aten::avg_pool2d_backward aten::max_pool2d_with_indices_backward aten::_adaptive_avg_pool2d_backward "
-         "aten::adaptive_max_pool2d_backward",
-         gradient, 0, LayoutRule::Follows),
+    indexed("aten::max_pool2d_with_indices_backward", gradient, 0, LayoutRule::Follows),
+    call("aten::avg_pool2d_backward aten::_adaptive_avg_pool2d_backward aten::adaptive_max_pool2d_backward", gradient,
+         0, LayoutRule::Follows),
 };
 
 }  // namespace

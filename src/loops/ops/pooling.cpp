@@ -46,14 +46,14 @@ bool few(const Sides& sides) {
   return all <= kLargestWindow;
 }
 
-// Empty if the windows are not known or too large to unroll.
-Sides fixed_sides(const Node& node, size_t n) {
+// Empty if the windows over the operand are not known or too large to unroll.
+Sides fixed_sides(const Node& node, size_t n, const Value* operand) {
   std::vector<int64_t> kernel, stride, padding, dilation;
   if (!read_list(node, "kernel_size", n, 1, kernel) || !read_list(node, "stride", n, 0, stride) ||
       !read_list(node, "padding", n, 0, padding) || !read_list(node, "dilation", n, 1, dilation)) {
     return {};
   }
-  const std::vector<Expr>& sizes = node.input(0)->type.sizes;
+  const std::vector<Expr>& sizes = operand->type.sizes;
   Sides sides;
   for (size_t k = 0; k < n; ++k) {
     Side s;
@@ -91,7 +91,7 @@ Sides adaptive_sides(const Node& node, size_t n) {
 template <size_t N>
 Sides sides_of(const Node& node) {
   if (node.input(0)->type.dim() < N + 1) return {};
-  return node.op->schema.index_of("output_size") >= 0 ? adaptive_sides(node, N) : fixed_sides(node, N);
+  return node.op->schema.index_of("output_size") >= 0 ? adaptive_sides(node, N) : fixed_sides(node, N, node.input(0));
 }
 
 // Calls fn(inside, index) for each element of the window, in row-major order.
@@ -190,6 +190,45 @@ bool accepts(const Node& node) {
   return is_float(node.results[0]->type.dtype) && !sides_of<N>(node).empty();
 }
 
+// The gradient of an element is the sum of those of the windows that chose it, in their order.
+ScalarRef maximum_backward(Lowering& l, const Node& node, const Value* v, Index index) {
+  Dag& d = l.dag();
+  const Value* const grad = node.input(0);
+  const Value* const places = std::get<Value*>(node.named().get("indices"));
+  const DType t = opmath(v->type.dtype);
+  const size_t lead = index.size() - 2;
+  const std::vector<Expr>&sizes = v->type.sizes, &windows = grad->type.sizes;
+  const ScalarRef here = d.size(DType::I64, linear_index(index.subspan(lead), std::span(sizes).subspan(lead)));
+  // The windows of a dimension that may contain the element: so many, up to the last that begins before or at it.
+  const Sides sides = fixed_sides(node, 2, node.input(1));
+  const auto around = [](const Side& s) { return ((s.count - 1) * s.dilation + s.stride) / s.stride; };
+  ScalarRef sum = d.constant(t, 0);
+  for (int64_t down = around(sides[0]); down-- > 0;) {
+    for (int64_t right = around(sides[1]); right-- > 0;) {
+      std::vector<Expr> at(index.begin(), index.end());
+      ScalarRef exists;
+      for (size_t k = 0; k < 2; ++k) {
+        const Side& s = sides[k];
+        const Expr window = floordiv(index[lead + k] + Expr(s.padding), Expr(s.stride)) - Expr(k == 0 ? down : right);
+        at[lead + k] = window;
+        exists = d.logical_and(exists, l.in_range(window, 0, windows[lead + k]));
+      }
+      if (exists.id == kNoRef) exists = d.integer(DType::Bool, 1);
+      if (l.is_false(exists)) continue;
+      // Without a window, the value of a gradient that is computed here is anything.
+      const ScalarRef chosen = d.logical_and(exists, d.bin(Prim::Eq, l.element_where(exists, places, at), here));
+      const ScalarRef term = d.cast(t, l.element_where(exists, grad, at));
+      sum = d.bin(Prim::Add, sum, d.select(chosen, term, d.constant(t, 0)));
+    }
+  }
+  return sum;
+}
+// On a CPU, ATen goes through the windows once, which is faster where they overlap.
+bool accepts_backward(const Node& node) {
+  return node.results[0]->type.device.type == DeviceType::CUDA && is_float(node.results[0]->type.dtype) &&
+         !fixed_sides(node, 2, node.input(1)).empty();
+}
+
 ScalarRef depthwise_convolution(Lowering& l, const Node& node, const Value* v, Index index) {
   Dag& d = l.dag();
   const DType t = opmath(v->type.dtype);
@@ -216,6 +255,10 @@ constexpr LoweringRow kPoolingRows[] = {
     {"aten::avg_pool2d aten::_adaptive_avg_pool2d", average<2>, accepts<2>},
     {"aten::avg_pool3d aten::_adaptive_avg_pool3d", average<3>, accepts<3>},
     {"aten::max_pool2d_with_indices aten::adaptive_max_pool2d", maximum<2>, accepts<2>},
+    {.names = "aten::max_pool2d_with_indices_backward",
+     .element = maximum_backward,
+     .accepts = accepts_backward,
+     .windows = true},
     {"aten::max_pool3d_with_indices aten::adaptive_max_pool3d", maximum<3>, accepts<3>},
 };
 
