@@ -537,7 +537,7 @@ void Fusion::join(int a, int b) {
 bool Fusion::is_small(const FusionGroup& g) const {
   int64_t steps = 1;
   for (const IterationDim& r : g.dims) steps *= hint(r.extent);
-  return steps < limits_.shared_elements;
+  return steps <= limits_.shared_elements;
 }
 
 // Merges groups over the same dimensions that read the same value, so that it is read once. For small values this pays
@@ -557,10 +557,6 @@ void Fusion::merge_siblings() {
       }
     }
   }
-  const auto may_join = [&](int a, int b) {
-    return a != b && groups[a].alive && groups[b].alive && groups[a].dims == groups[b].dims &&
-           std::abs(groups[b].first - groups[a].last) < limits_.distance && !depends(b, a) && !depends(a, b);
-  };
   const auto reads_alike = [&](int a, int b, const Value* v) {
     for (int i : groups[a].nodes) {
       for (const Read& r : nodes[i].reads) {
@@ -579,6 +575,27 @@ void Fusion::merge_siblings() {
       const int a = list[k], b = list[k + 1];
       if (may_join(a, b) && reads_alike(a, b, v) && !delays_replacement(a, b) && !delays_replacement(b, a))
         try_merge(a, b);
+    }
+  }
+  if (limits_.launch_counts) merge_small_reductions();
+}
+
+bool Fusion::may_join(int a, int b) const {
+  return a != b && groups[a].alive && groups[b].alive && groups[a].dims == groups[b].dims &&
+         std::abs(groups[b].first - groups[a].last) < limits_.distance && !depends(b, a) && !depends(a, b);
+}
+
+// Reductions of few elements, as the second kernels of split ones, take as long as their launch: one kernel computes
+// several.
+void Fusion::merge_small_reductions() {
+  std::vector<int> small;
+  for (int g = 0; g < static_cast<int>(groups.size()); ++g)
+    if (groups[g].alive && groups[g].fusable && groups[g].reduces && is_small(groups[g])) small.push_back(g);
+  for (size_t k = 0; k < small.size(); ++k) {
+    for (size_t l = k + 1; l < small.size() && groups[small[k]].alive; ++l) {
+      const int a = small[k], b = small[l];
+      if (groups[b].first - groups[a].last >= limits_.distance) break;
+      if (may_join(a, b) && !delays_replacement(a, b) && !delays_replacement(b, a)) try_merge(a, b);
     }
   }
 }

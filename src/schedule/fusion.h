@@ -145,6 +145,7 @@ class Fusion {
   void split_check(SchedulerNode& u);
   void mark_needed();
   void decide_inlining();
+  int widened(const graph::Node& node) const;
   void form_groups();
   void open_group(int u);
   std::vector<int> producers_of(int u) const;
@@ -168,6 +169,9 @@ class Fusion {
   bool solve_permutation(int consumer, int producer);
   bool is_small(const FusionGroup& g) const;
   void merge_siblings();
+  void merge_small_reductions();
+  // Whether two groups over the same dimensions are near each other, and neither needs the other.
+  bool may_join(int a, int b) const;
   void join(int a, int b);
   void add_dependency(int g, int on);
   void choose_in_place();

@@ -12,8 +12,9 @@ struct Limits {
   DeviceType device = DeviceType::CPU;
 
   // Inlining. Costs are of one element, in multiplies.
-  int cheap;        // a value of at most this cost may be computed again by every kernel that reads it
-  int inline_cost;  // a chain of inlined values ends here, so that no kernel grows without bound
+  int cheap;         // a value of at most this cost may be computed again by every kernel that reads it
+  int64_t repeated;  // a value is computed in a kernel before, and not again for each of this many elements
+  int inline_cost;   // a chain of inlined values ends here, so that no kernel grows without bound
 
   // Fusion into one kernel
   int distance;             // nodes between two groups; a longer one would keep operands or results alive too long
@@ -25,6 +26,7 @@ struct Limits {
   int64_t shared_elements;  // groups that only read the same value become one kernel from this many elements on
   int64_t few_elements;     // a factory of at most this many elements stays an ATen call if it is alone
   int64_t many_elements;    // an interpolation to at least this many elements stays an ATen call if it is alone
+  bool launch_counts;       // a kernel of few elements takes as long as its launch
   bool adds_atomically;     // additions to shared elements run in any order (loops::StoreAdd)
   bool asserts_places;  // kernels check the indices of index tensors that they use; otherwise a kernel before them does
 

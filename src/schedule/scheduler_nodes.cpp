@@ -34,6 +34,8 @@ bool are_inputs_side_by_side(const Value* v) {
 
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMax && op != ReduceOp::ArgMin; }
 
+constexpr int kQuick = 2;  // the cost of a value that is computed again wherever it is read
+
 }  // namespace
 
 int64_t hint_numel(std::span<const Expr> sizes) {
@@ -497,6 +499,15 @@ void Fusion::mark_needed() {
   }
 }
 
+// The scheduler node of a value that this one casts to a wider type. -1: it does not.
+int Fusion::widened(const Node& node) const {
+  if (node.op->name != "aten::_to_copy") return -1;
+  const Value *from = node.input(0), *to = node.results[0];
+  if (element_size(from->type.dtype) >= element_size(to->type.dtype)) return -1;
+  const int p = scheduler_node_of(from);
+  return p >= 0 && nodes[p].kind == SchedulerNodeKind::Map && nodes[p].value == from ? p : -1;
+}
+
 void Fusion::decide_inlining() {
   struct Use {
     int64_t volume = 0;
@@ -560,6 +571,7 @@ void Fusion::decide_inlining() {
       }
     }
   }
+  std::vector<bool> after_kernel(nodes.size());  // it reads what a kernel computes
   for (size_t i = 0; i < nodes.size(); ++i) {
     SchedulerNode& u = nodes[i];
     if (u.kind != SchedulerNodeKind::Map) continue;
@@ -570,6 +582,8 @@ void Fusion::decide_inlining() {
     u.node->for_each_input([&](Value* v) {
       int p = scheduler_node_of(base_of(v));
       int64_t m = hint_numel(base_of(v)->type.sizes);
+      if (p >= 0 && nodes[p].kind != SchedulerNodeKind::Extern && (!nodes[p].inlined || after_kernel[p]))
+        after_kernel[i] = true;
       if (p >= 0 && nodes[p].inlined) {
         u.cost += nodes[p].cost;
         u.big_loads += nodes[p].big_loads;
@@ -583,8 +597,16 @@ void Fusion::decide_inlining() {
     if (u.needed || !options_.fuse || u.cost > limits_.inline_cost || u.prepacked) continue;
     const bool factory = u.node->op->family() == Family::Factory;
     const bool once = !uses[i].many && uses[i].volume <= n;
-    const bool cheap = u.cost <= limits_.cheap && u.big_loads <= 1 && (!uses[i].many || u.cost <= 2);
+    const bool repeated = after_kernel[i] && uses[i].volume / n >= limits_.repeated;
+    const bool cheap = u.cost <= limits_.cheap && u.big_loads <= 1 && (!(uses[i].many || repeated) || u.cost <= kQuick);
     u.inlined = factory || (!uses[i].windowed && !(u.windowed && uses[i].reduced) && (once || cheap));
+    // A value that other kernels read after a cast to a wider type is stored in its narrow type.
+    if (const int p = u.inlined || uses[i].windowed || u.windowed ? -1 : widened(*u.node); p >= 0 && nodes[p].inlined) {
+      nodes[p].inlined = false;
+      u.cost = body_cost(*u.node);
+      u.big_loads = 1;
+      u.inlined = true;
+    }
   }
 }
 
