@@ -86,5 +86,5 @@ MODELS: dict[str, Callable[[], Built]] = {
         "vit": lambda batch: _image("vit_base_patch16_224", batch),
         "resnet50": lambda batch: _image("resnet50", batch),
     }.items()
-    for batch in (1, 8)
+    for batch in (1, 8, 32)
 }

@@ -54,6 +54,22 @@ class _Image(nn.Module):
         return self.head(F.silu(self.deep(h)).mean((2, 3)))
 
 
+class _Residual(nn.Module):
+    """Enough convolutions for channels-last, batch norms large enough for two kernels, and windows that overlap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(64)
+        self.narrow, self.first = nn.Conv2d(64, 32, 1, bias=False), nn.BatchNorm2d(32)
+        self.wide, self.second = nn.Conv2d(32, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(F.relu(self.norm(self.stem(x))), 3, stride=2, padding=1)
+        h = F.relu(self.first(self.narrow(x)))
+        return self.head(F.relu(x + self.second(self.wide(h))).mean((2, 3)))
+
+
 def _text(dtype: torch.dtype) -> tuple[nn.Module, Callable[[], Any]]:
     torch.manual_seed(0)
     return _Text().cuda().to(dtype), lambda: torch.randint(0, 100, (3, 33), device="cuda")
@@ -93,6 +109,57 @@ def gradients_of_text() -> None:
 @trap
 def gradients_of_images() -> None:
     _gradients_of(_image, torch.float32)
+
+
+def _residual(memory_format: torch.memory_format, dtype: torch.dtype) -> tuple[nn.Module, Callable[[], Any]]:
+    torch.manual_seed(0)
+    model = _Residual().cuda().to(dtype).to(memory_format=memory_format)
+
+    def images() -> torch.Tensor:
+        x = torch.randn(12, 3, 72, 72, device="cuda", dtype=torch.float64).to(dtype)
+        return x.contiguous(memory_format=memory_format)
+
+    return model, images
+
+
+@trap
+def gradients_of_residual_networks() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            _gradients_of(functools.partial(_residual, memory_format), dtype)
+
+
+@trap
+def gradients_of_pooling() -> None:
+    """Windows with gaps, side by side, overlapping, dilated and partial."""
+    torch.manual_seed(0)
+    for size, kernel, stride, padding, dilation, ceil in (
+        (17, 2, 3, 0, 1, False),
+        (16, 2, 2, 0, 1, False),
+        (17, 3, 2, 1, 1, False),
+        (17, 3, 2, 1, 1, True),
+        (20, 5, 1, 2, 1, False),
+        (21, 3, 2, 1, 2, True),
+        (20, (2, 5), (2, 3), (1, 0), (3, 1), False),
+    ):
+        for dtype in (torch.float32, torch.float16):
+            for memory_format in (torch.contiguous_format, torch.channels_last):
+
+                def f(x: torch.Tensor, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil=ceil):
+                    return F.max_pool2d(torch.tanh(x), kernel, stride, padding, dilation, ceil)
+
+                compiled, found = _compiled(f), []
+                x = torch.randn(3, 16, size, size + 3, device="cuda", dtype=dtype)
+                x = x.contiguous(memory_format=memory_format)
+                x[1, 2, 3] = float("nan")
+                weight = torch.randn_like(f(x))
+                for call in (f, compiled, compiled, compiled):
+                    leaf = x.clone().requires_grad_()
+                    (call(leaf) * weight).sum().backward()
+                    found.append(leaf.grad)
+                for got in found[1:]:
+                    assert got is not None and got.stride() == found[0].stride()
+                    torch.testing.assert_close(got, found[0], rtol=2e-3, atol=2e-3, equal_nan=True)
 
 
 @trap

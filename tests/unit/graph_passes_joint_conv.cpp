@@ -194,20 +194,20 @@ output %5
 
 // ---- Channels-last
 
-// The text of a joint graph: `count` times a convolution of 8 groups of `channels` and one of one pixel, then all their
-// derivatives.
-std::string pairs(int count, int channels = 1) {
-  const int wide = 8 * channels;
-  const std::string image = fmt::format("f32[2, {}, 16, 16]", wide);
-  const auto weight = [&](int i) {
-    return i % 2 == 0 ? fmt::format("f32[{}, {}, 3, 3]", wide, channels) : fmt::format("f32[{}, {}, 1, 1]", wide, wide);
-  };
+// The text of a joint graph: `count` times a convolution of some groups of `channels` and one of one pixel, then all
+// their derivatives. `device` as in "@cuda:0".
+std::string pairs(int count, int channels = 1, int all_groups = 8, std::string_view dtype = "f32",
+                  std::string_view device = "") {
+  const int wide = all_groups * channels;
+  const auto type = [&](int a, int b, int c) { return fmt::format("{}[{}, {}, {}, {}]{}", dtype, a, b, c, c, device); };
+  const std::string image = type(2, wide, 16);
+  const auto weight = [&](int i) { return i % 2 == 0 ? type(wide, channels, 3) : type(wide, wide, 1); };
   std::string inputs = fmt::format("input %0 : {} = argument \"x\"\n", image), forward, backward, outputs;
   const int tangent = 1 + 2 * count;
   for (int i = 0; i < 2 * count; ++i) inputs += fmt::format("input %{} : {} = argument \"w{}\"\n", 1 + i, weight(i), i);
   inputs += fmt::format("input %{} : {} = argument \"tangent0\"\n", tangent, image);
   const auto arguments = [](int i) { return i % 2 == 0 ? "[1, 1], [1, 1]" : "[1, 1], [0, 0]"; };
-  const auto groups = [](int i) { return i % 2 == 0 ? 8 : 1; };
+  const auto groups = [&](int i) { return i % 2 == 0 ? all_groups : 1; };
   int next = tangent + 1, x = 0;
   std::vector<int> operands;
   for (int i = 0; i < 2 * count; ++i) {
@@ -269,6 +269,36 @@ TEST(ChannelsLastInTraining, NeedsGroupedConvolutionsBetweenThoseOfOnePixel) {
   }
   expect_unchanged(pass, pairs(3), {}, DeviceType::CUDA);
   expect_unchanged(pass, kPointwise);
+}
+
+TEST(ChannelsLastInTraining, OnAGpuIsForHalfTypesWithoutGroups) {
+  const JointPass pass = use_channels_last;
+  const auto text = [](std::string_view dtype, int groups = 1) {
+    return pairs(3, 8 / groups, groups, dtype, "@cuda:0");
+  };
+  expect_unchanged(pass, text("f32"), {}, DeviceType::CUDA);
+  expect_unchanged(pass, text("bf16", 8), {}, DeviceType::CUDA);
+  expect_unchanged(pass, text("bf16"), {.numerics = "eager"}, DeviceType::CUDA);
+  expect_unchanged(pass, pairs(1, 8, 1, "bf16", "@cuda:0"), {}, DeviceType::CUDA);
+  Given g(text("bf16"));
+  const Options options;
+  EXPECT_TRUE(pass(*g.graph, {.options = options, .device = DeviceType::CUDA, .inference = false}, g.joint));
+  verify(*g.graph);
+  const std::vector<Expr> weight = {72, 1, 24, 8};  // of three rows and columns; for one both orders are the same
+  int derivatives = 0;
+  for (const Node* n = g.graph->first(); n; n = n->next) {
+    const bool backward = n->op->name == "aten::convolution_backward";
+    if (!backward && n->op->name != "aten::convolution") continue;
+    derivatives += backward;
+    EXPECT_EQ(n->input(0)->type.strides, kLast);
+    const TensorType& w = n->input(backward ? 2 : 1)->type;
+    if (w.sizes[2].is_constant(3)) EXPECT_EQ(w.strides, weight);
+    if (backward) EXPECT_EQ(n->results[1]->type.strides, w.strides);
+  }
+  EXPECT_EQ(derivatives, 6);
+  const auto eager = parse(text("bf16"));
+  for (size_t i = 0; i < eager->outputs.size(); ++i)
+    EXPECT_EQ(g.graph->outputs[i].value->type, eager->outputs[i].value->type) << i;
 }
 
 // A gradient that is read along with one in eager's order is read in channels-last.

@@ -205,9 +205,7 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
   if (!functional && (given(node, "running_mean") || given(node, "running_var"))) return {};
   Value* x = opmath(b, input);
   const size_t n = x->type.dim();
-  IntList dims = range(2, n);
-  dims.insert(dims.begin(), 0);
-  const Standardized s = standardize(b, x, dims, args.number("eps"));
+  const Standardized s = standardize_batch(b, x, args.number("eps"));
   Value* out =
       scale_and_shift(b, s.normal, per_channel(b, given(node, "weight"), n), per_channel(b, given(node, "bias"), n));
   const Sizes channels = {x->type.sizes[1]};
@@ -221,7 +219,7 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
     return b("aten::add.Tensor", {kept, now}, {{"alpha", momentum}});
   };
   Expr count = 1;
-  for (Expr d : dims) count = count * x->type.sizes[d.constant()];
+  for (size_t d = 0; d < n; ++d) count = d == 1 ? count : count * x->type.sizes[d];
   Value* variance = b("aten::mul.Scalar", {reshaped(b, s.variance, channels), count});
   variance = b("aten::div.Scalar", {variance, count - 1});
   return finish(b, node, {out, mean, rstd, moved("running_mean", mean), moved("running_var", variance)});

@@ -1,8 +1,59 @@
 #include "graph/rules/norm_forms.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "graph/rules/decompose.h"
 
 namespace vesta::graph {
+
+namespace {
+
+constexpr int64_t kEnoughParts = 256;       // of a tensor, each with kPartChannels channels: more than multiprocessors
+constexpr int64_t kPartChannels = 64;       // as many as a block of threads reads side by side
+constexpr int64_t kLeastElements = 32;      // of a channel in a part
+constexpr int64_t kManyElements = 1 << 16;  // of a tensor whose parts are worth a second kernel
+
+Value* sum_dropping(Builder& b, Value* v, const IntList& dims) {
+  return dims.empty() ? v : b("aten::sum.dim_IntList", {v, dims, false}, {{"dtype", v->type.dtype}});
+}
+
+// The elements of a channel of a GPU's tensor in channels-last, in parts: results of parts are computed first, in a
+// kernel that reads memory once, then those of channels.
+struct Parts {
+  Sizes sizes;    // of a view of the tensor: batch, channels, parts of a sample, elements...
+  IntList inner;  // the view's dimensions inside of a part
+};
+
+std::optional<Parts> parts_of(const TensorType& x) {
+  const size_t n = x.dim();
+  const auto constant = [](Expr e) { return e.is_constant() && e.constant() > 0; };
+  if (x.device.type != DeviceType::CUDA || n < 3 || !std::ranges::all_of(x.sizes, constant)) return std::nullopt;
+  if (!x.strides[1].is_constant(1) || x.sizes[1].constant() < 2 || numel(x).constant() < kManyElements)
+    return std::nullopt;
+  const int64_t batch = x.sizes[0].constant(), height = x.sizes[2].constant();
+  const int64_t blocks = batch * ((x.sizes[1].constant() + kPartChannels - 1) / kPartChannels);
+  const int64_t elements = numel(x).constant() / batch / x.sizes[1].constant();
+  int64_t parts = 1;
+  for (int64_t d = 2; blocks * parts < kEnoughParts && d <= height && elements / d >= kLeastElements; ++d)
+    if (height % d == 0) parts = d;
+  if (batch * parts < 2 || elements / parts < kLeastElements) return std::nullopt;
+  Parts out{x.sizes, range(3, n + 1)};
+  out.sizes[2] = parts;
+  out.sizes.insert(out.sizes.begin() + 3, Expr(height / parts));
+  return out;
+}
+
+// The sums of the channels (dimension 1).
+Value* channel_sums(Builder& b, Value* v) {
+  IntList dims = range(2, v->type.dim());
+  dims.insert(dims.begin(), 0);
+  const std::optional<Parts> parts = parts_of(v->type);
+  if (!parts) return sum_dropping(b, v, dims);
+  return sum_dropping(b, sum_dropping(b, reshaped(b, v, parts->sizes), parts->inner), {0, 2});
+}
+
+}  // namespace
 
 Standardized standardize(Builder& b, Value* x, const IntList& dims, double eps) {
   Value* mean = mean_keeping(b, x, dims);
@@ -10,6 +61,30 @@ Standardized standardize(Builder& b, Value* x, const IntList& dims, double eps) 
   Value* variance = mean_keeping(b, b("aten::mul.Tensor", {centered, centered}), dims);
   Value* rstd = b("aten::rsqrt", {b("aten::add.Scalar", {variance, eps})});
   return {b("aten::mul.Tensor", {centered, rstd}), mean, rstd, variance};
+}
+
+Standardized standardize_batch(Builder& b, Value* x, double eps) {
+  const size_t n = x->type.dim();
+  const std::optional<Parts> parts = parts_of(x->type);
+  if (!parts) {
+    IntList dims = range(2, n);
+    dims.insert(dims.begin(), 0);
+    return standardize(b, x, dims, eps);
+  }
+  Value* view = reshaped(b, x, parts->sizes);
+  Value* means = mean_keeping(b, view, parts->inner);
+  Value* apart = b("aten::sub.Tensor", {view, means});
+  Value* variances = mean_keeping(b, b("aten::mul.Tensor", {apart, apart}), parts->inner);
+  const IntList outer = {0, 2};
+  Value* mean = mean_keeping(b, means, outer);
+  Value* between = b("aten::sub.Tensor", {means, mean});
+  Value* spread = b("aten::add.Tensor", {variances, b("aten::mul.Tensor", {between, between})});
+  Sizes channels(n, Expr(1));
+  channels[1] = x->type.sizes[1];
+  Value* variance = reshaped(b, mean_keeping(b, spread, outer), channels);
+  mean = reshaped(b, mean, channels);
+  Value* rstd = b("aten::rsqrt", {b("aten::add.Scalar", {variance, eps})});
+  return {b("aten::mul.Tensor", {b("aten::sub.Tensor", {x, mean}), rstd}), mean, rstd, variance};
 }
 
 Value* scale_and_shift(Builder& b, Value* v, Value* weight, Value* bias) {
@@ -34,9 +109,6 @@ std::vector<TensorType> gradients(const NodeArgs& args, const TensorType& x, con
   return only_asked(args, {x, parameter, parameter});
 }
 TensorType in_own_format(Guards& g, const TensorType& x) { return in_format(x, x.sizes, suggest_memory_format(g, x)); }
-Value* sum_dropping(Builder& b, Value* v, const IntList& dims) {
-  return dims.empty() ? v : b("aten::sum.dim_IntList", {v, dims, false}, {{"dtype", v->type.dtype}});
-}
 // The gradient of the input of a norm over `inner` whose scaled gradient this is.
 Value* input_gradient(Builder& b, Value* scaled, Value* normal, Value* rstd, const IntList& inner) {
   Value* mean = mean_keeping(b, scaled, inner);
@@ -138,23 +210,23 @@ std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node) {
   mean = along(b, cast(b, mean, t), 1, n);
   spread = along(b, cast(b, spread, t), 1, n);
   Value* rstd = train ? spread : b("aten::rsqrt", {b("aten::add.Scalar", {spread, args.number("eps")})});
-  IntList dims = range(2, n);
-  dims.insert(dims.begin(), 0);
   Value* normal = b("aten::mul.Tensor", {b("aten::sub.Tensor", {x, mean}), rstd});
-  Value* weighted = b("aten::mul.Tensor", {grad, normal});
-  std::vector<Value*> values(3, nullptr);
+  Value* const grad_sum = channel_sums(b, grad);
+  Value* const weighted_sum = channel_sums(b, b("aten::mul.Tensor", {grad, normal}));
+  std::vector<Value*> values = {nullptr, weighted_sum, grad_sum};
   if (node.results[0]) {
     Value* weight = given(node, "weight");
     Value* scale = weight ? b("aten::mul.Tensor", {rstd, along(b, cast(b, weight, t), 1, n)}) : rstd;
     Value* rest = grad;
     if (train) {
-      Value* part = b("aten::mul.Tensor", {normal, mean_keeping(b, weighted, dims)});
-      rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {grad, mean_keeping(b, grad, dims)}), part});
+      Expr count = 1;
+      for (size_t d = 0; d < n; ++d) count = d == 1 ? count : count * x->type.sizes[d];
+      const auto mean_of = [&](Value* sum) { return b("aten::div.Scalar", {along(b, sum, 1, n), count}); };
+      Value* part = b("aten::mul.Tensor", {normal, mean_of(weighted_sum)});
+      rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {grad, mean_of(grad_sum)}), part});
     }
     values[0] = b("aten::mul.Tensor", {rest, scale});
   }
-  if (node.results[1]) values[1] = sum_dropping(b, weighted, dims);
-  if (node.results[2]) values[2] = sum_dropping(b, grad, dims);
   return finish_masked(b, node, values);
 }
 
