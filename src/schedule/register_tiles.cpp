@@ -20,7 +20,8 @@ using loops::RegisterTile;
 
 namespace {
 
-constexpr int64_t kMostSlice = 512;  // inner elements that are packed at once
+// Inner elements that are packed at once. A panel of 16 columns and the rows of a tile fit the level 1 cache.
+constexpr int64_t kMostSlice32 = 512, kMostSlice16 = 320;
 constexpr int64_t kLeastInner = 16, kLeastRows = 4, kLeastColumns = 16;
 constexpr int64_t kMostRowBlock = 256, kMostBlock = 960;  // of a work item; a multiple of most tiles' columns
 constexpr int64_t kTriedRowParts = 16, kTriedParts = 64;  // ways to divide the rows, the columns
@@ -70,7 +71,9 @@ struct Sizes {
   int64_t panel;    // columns that lie together in memory, one inner element after another; 0: columns are packed
 };
 
-int64_t slices_of(int64_t inner) { return (inner + kMostSlice - 1) / kMostSlice; }
+int64_t lanes_of(const Target& target) { return target.vector_bytes / int64_t{sizeof(float)}; }
+int64_t most_slice(int64_t lanes) { return lanes == 16 ? kMostSlice32 : kMostSlice16; }
+int64_t slices_of(int64_t inner, int64_t lanes) { return (inner + most_slice(lanes) - 1) / most_slice(lanes); }
 
 struct Tiling {
   RegisterTile tile;
@@ -84,7 +87,7 @@ double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int
   const int64_t half = f.rows / 2, across = round_up(columns, tile_columns) / tile_columns;
   const double tiles = static_cast<double>(round_up(rows, half) * across) / static_cast<double>(f.rows);
   const auto inner = static_cast<double>(s.windows * s.inner);
-  const auto slices = static_cast<double>(s.windows * slices_of(s.inner));
+  const auto slices = static_cast<double>(s.windows * slices_of(s.inner, lanes));
   const double speed = s.apart == 0 || rows_fit_sets(f.rows, s.apart) ? f.speed : f.speed * kFarSpeed;
   const double multiply = tiles * static_cast<double>(f.rows * f.vectors) * inner * kMultiplyNs / speed;
   const double read = inner * (static_cast<double>(columns) * (s.panel > 0 ? kReadNs : kPackColumnNs) +
@@ -92,8 +95,6 @@ double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int
   const double slice = slices * tiles * static_cast<double>(f.rows) * kSliceRowNs;
   return multiply + read + slice + tiles * kTileNs + kItemNs;
 }
-
-int64_t lanes_of(const Target& target) { return target.vector_bytes / int64_t{sizeof(float)}; }
 
 // The fastest tiles. Where columns lie in panels, a tile has those of one panel. nullopt: there is no such tile.
 std::optional<Tiling> choose(const Sizes& s, const Target& target) {
@@ -103,7 +104,7 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
   for (const Form& f : forms(target)) {
     const int64_t columns = f.vectors * lanes;
     if (s.panel > 0 && s.panel != columns) continue;
-    const int64_t row_bytes = std::min(s.inner, kMostSlice) * int64_t{sizeof(float)};
+    const int64_t row_bytes = std::min(s.inner, most_slice(lanes)) * int64_t{sizeof(float)};
     const int64_t most_rows = std::max(f.rows, std::min(kMostRowBlock, target.l2_bytes / 2 / row_bytes));
     const int64_t least_row_parts = (s.rows + most_rows - 1) / most_rows;
     const int64_t least_parts = (s.columns + kMostBlock - 1) / kMostBlock;
@@ -125,7 +126,7 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
     }
   }
   if (best) {
-    const int64_t slices = slices_of(s.inner);
+    const int64_t slices = slices_of(s.inner, lanes);
     best->tile.slice = round_up((s.inner + slices - 1) / slices, lanes);
   }
   return best;
