@@ -115,6 +115,9 @@ std::string Fusion::why_no_kernel(const Node& node) const {
     return fmt::format("a tensor is on {}, but code is generated for {}", to_string(elsewhere->type.device),
                        to_string(device_));
   std::string why = loops::why_not_lowered(node);
+  const loops::LoweringRow* const row = loops::find_lowering(node);
+  if (why.empty() && options_.deterministic && row && row->unordered)
+    why = "deterministic algorithms are wanted, which ATen's operator is not";
   if (why.empty() && sums_in_one_thread(node)) why = "sums that threads of a GPU may not add in any order";
   return why;
 }

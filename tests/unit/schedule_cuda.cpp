@@ -129,7 +129,7 @@ output %1
   const loops::Kernel& k = only_kernel(plan);
   EXPECT_TRUE(k.threads.across);
   EXPECT_EQ(k.threads.block / k.threads.team, 8);  // 32 bytes, so that more blocks have some
-  EXPECT_EQ(k.threads.team, 32);  // all threads together are few, so each has few elements
+  EXPECT_EQ(k.threads.team, 32);                   // all threads together are few, so each has few elements
 }
 
 // A thread reads neighbouring columns with one access where a column's elements are read once. A variance reads them

@@ -258,7 +258,8 @@ constexpr LoweringRow kPoolingRows[] = {
     {.names = "aten::max_pool2d_with_indices_backward",
      .element = maximum_backward,
      .accepts = accepts_backward,
-     .windows = true},
+     .windows = true,
+     .unordered = true},
     {"aten::max_pool3d_with_indices aten::adaptive_max_pool3d", maximum<3>, accepts<3>},
 };
 
