@@ -585,8 +585,8 @@ bool Fusion::may_join(int a, int b) const {
          std::abs(groups[b].first - groups[a].last) < limits_.distance && !depends(b, a) && !depends(a, b);
 }
 
-// Reductions of few elements, as the second kernels of split ones, take as long as their launch: one kernel computes
-// several.
+// A reduction of few elements, such as the second kernel of a split reduction, takes as long as its launch. One kernel
+// computes several of them.
 void Fusion::merge_small_reductions() {
   std::vector<int> small;
   for (int g = 0; g < static_cast<int>(groups.size()); ++g)

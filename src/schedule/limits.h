@@ -13,7 +13,7 @@ struct Limits {
 
   // Inlining. Costs are of one element, in multiplies.
   int cheap;         // a value of at most this cost may be computed again by every kernel that reads it
-  int64_t repeated;  // a value is computed in a kernel before, and not again for each of this many elements
+  int64_t repeated;  // a value that is broadcast to at least this many elements is computed once, in an earlier kernel
   int inline_cost;   // a chain of inlined values ends here, so that no kernel grows without bound
 
   // Fusion into one kernel

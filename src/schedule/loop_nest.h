@@ -26,8 +26,9 @@ class LoopNest {
   // Drops ranges of one element: their variable is 0. One Inner range stays where there are reductions.
   void drop_ones();
   void read_accesses();
-  // Orders Parallel ranges by the memory of the largest store, and Inner ranges by that of the largest access. If that
-  // has `outweighs` times as many elements as the store, the Parallel range of its neighbours comes last.
+  // Orders Parallel ranges by the memory of the largest store, and Inner ranges by that of the largest access. If the
+  // largest access touches at least `outweighs` times as many elements as the store, the Parallel range along which it
+  // is contiguous comes last.
   void order(double outweighs = std::numeric_limits<double>::infinity());
 
   loops::Dag& dag_;

@@ -117,7 +117,7 @@ std::string Fusion::why_no_kernel(const Node& node) const {
   std::string why = loops::why_not_lowered(node);
   const loops::LoweringRow* const row = loops::find_lowering(node);
   if (why.empty() && options_.deterministic && row && row->unordered)
-    why = "deterministic algorithms are wanted, which ATen's operator is not";
+    why = "ATen's operator is not deterministic, and torch.use_deterministic_algorithms is on";
   if (why.empty() && sums_in_one_thread(node)) why = "sums that threads of a GPU may not add in any order";
   return why;
 }
@@ -574,7 +574,7 @@ void Fusion::decide_inlining() {
       }
     }
   }
-  std::vector<bool> after_kernel(nodes.size());  // it reads what a kernel computes
+  std::vector<bool> after_kernel(nodes.size());  // whether the node reads a value that a kernel computes
   for (size_t i = 0; i < nodes.size(); ++i) {
     SchedulerNode& u = nodes[i];
     if (u.kind != SchedulerNodeKind::Map) continue;
@@ -603,7 +603,7 @@ void Fusion::decide_inlining() {
     const bool repeated = after_kernel[i] && uses[i].volume / n >= limits_.repeated;
     const bool cheap = u.cost <= limits_.cheap && u.big_loads <= 1 && (!(uses[i].many || repeated) || u.cost <= kQuick);
     u.inlined = factory || (!uses[i].windowed && !(u.windowed && uses[i].reduced) && (once || cheap));
-    // A value that other kernels read after a cast to a wider type is stored in its narrow type.
+    // If kernels read a value after a cast to a wider type, the narrow value is stored, and the cast is inlined.
     if (const int p = u.inlined || uses[i].windowed || u.windowed ? -1 : widened(*u.node); p >= 0 && nodes[p].inlined) {
       nodes[p].inlined = false;
       u.cost = body_cost(*u.node);

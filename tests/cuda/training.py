@@ -55,7 +55,7 @@ class _Image(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Enough convolutions for channels-last, batch norms large enough for two kernels, and windows that overlap."""
+    """Runs in channels-last in half types. Its batch norms take two kernels, and the windows of its pooling overlap."""
 
     def __init__(self) -> None:
         super().__init__()

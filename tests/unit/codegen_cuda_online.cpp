@@ -96,8 +96,8 @@ TEST(CudaOnline, VariancesInTheLoopOfTheMean) {
   expect_same(std::move(cases));
 }
 
-// Columns of which a thread has several side by side. A first element that is far from the others costs no more
-// precision than there are elements, and equal elements have no variance.
+// A thread has several columns. Columns whose first element is far from the others keep their precision, and columns of
+// equal elements have the variance 0.
 TEST(CudaOnline, VariancesOfNeighbouringColumns) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<Case> cases;

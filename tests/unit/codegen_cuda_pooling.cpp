@@ -1,4 +1,4 @@
-// Gradients of maximum pooling in kernels for a GPU: each element collects from the windows that chose it.
+// Gradients of maximum pooling in kernels for a GPU: each element adds up the gradients of the windows that chose it.
 #include "cuda_cases.h"
 
 namespace vesta::codegen::testing {

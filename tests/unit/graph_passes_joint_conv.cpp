@@ -284,7 +284,8 @@ TEST(ChannelsLastInTraining, OnAGpuIsForHalfTypesWithoutGroups) {
   const Options options;
   EXPECT_TRUE(pass(*g.graph, {.options = options, .device = DeviceType::CUDA, .inference = false}, g.joint));
   verify(*g.graph);
-  const std::vector<Expr> weight = {72, 1, 24, 8};  // of three rows and columns; for one both orders are the same
+  const std::vector<Expr> weight = {72, 1, 24,
+                                    8};  // strides of a 3 x 3 weight; a 1 x 1 weight has the same in both orders
   int derivatives = 0;
   for (const Node* n = g.graph->first(); n; n = n->next) {
     const bool backward = n->op->name == "aten::convolution_backward";

@@ -57,7 +57,7 @@ TEST(CudaBatchNorm, OtherOrdersHaveNone) {
     for (const loops::Range& r : k->ranges) EXPECT_FALSE(r.extent.is_constant(8)) << loops::print(*k);
 }
 
-// Of a CPU's, too.
+// A tensor on a CPU has no parts, even in channels-last.
 TEST(CudaBatchNorm, NoPartsOnACpu) {
   const auto g = on_device("cpu", batch_norm("{200704, 1, 3584, 64}"));
   const vesta::Options user;
@@ -89,7 +89,7 @@ output %3
   EXPECT_EQ(kernels_of(plan_of(text)).size(), 1U);
 }
 
-// What several kernels read after a cast to a wider type is stored before it.
+// If two kernels read a value after a cast to a wider type, the narrow value is stored.
 TEST(CudaBatchNorm, NarrowValuesAreStored) {
   const Plan plan = plan_of(R"(input %0 : bf16[40000, 256]@D = argument "x" aligned 16
 input %1 : bf16[40000, 256]@D = argument "y" aligned 16

@@ -285,9 +285,9 @@ template <int N, class T> __device__ __forceinline__ void add_moments(T& sum, T&
   mean += d * share;
   count = all;
 }
-// Adds one element to the sum, and its difference from the first element, the origin, to the sums of differences and of
-// their squares. Because the origin is one of n elements, their squares relative to the mean are at least (n - 1) / n of
-// its own: center_moments loses at most a factor of n in precision.
+// Adds one element to the sum. Adds its difference from the first element (the origin) to the sum of differences, and
+// the square of that difference to the sum of squares. The origin is one of the n elements, so it contributes to their
+// variance. Therefore center_moments loses at most a factor of n in precision.
 template <class T> __device__ __forceinline__ void add_moment(T& sum, T& differences, T& squares, T& origin, bool first, T x) {
   if (first) origin = x;
   const T d = x - origin;
@@ -295,14 +295,16 @@ template <class T> __device__ __forceinline__ void add_moment(T& sum, T& differe
   differences += d;
   squares += d * d;
 }
-// Makes the squares relative to the mean, which replaces the origin. `share` is 1 / count. Infinities have no variance.
+// Makes the squares relative to the mean, which replaces the origin. `share` is 1 / count. An infinite element makes
+// the squares NaN.
 template <class T> __device__ __forceinline__ void center_moments(T sum, T differences, T& squares, T count, T share, T& origin) {
   if (count == 0) return;
   const T d = differences * share, rest = squares - differences * d;
   squares = squares - squares == 0 ? (rest < 0 ? 0 : rest) : squares + (sum - sum);
   origin += d;
 }
-// Combines two columns. `share` is the other one's of all elements, and `both` that times the count of this one.
+// Combines the moments of two parts of a column. `share` is the other part's count divided by both counts together, and
+// `both` is `share` times the count of this part.
 template <class T> __device__ __forceinline__ void meet_columns(T& sum, T& squares, T& mean, T share, T both, T other_sum, T other_squares, T other_mean) {
   const T d = other_mean - mean;
   sum += other_sum;

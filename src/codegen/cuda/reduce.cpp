@@ -214,7 +214,8 @@ void ReductionLines::across_block(Ref r, bool by_first) {
   if (by_first) line("}}");
 }
 
-// Moments of columns: those of one thread have the same count, so that its share of two counts is computed once.
+// Combines the moments of a team's threads. All columns of a thread have the same count, so `share` is computed once
+// for all of them.
 void ReductionLines::squares_across(Ref r, bool by_first) {
   const std::string_view t = value_type_name(k_.instrs[r].dtype);
   const int64_t teams = t_.block / t_.team, each = by_column_[r] ? t_.each : 1;

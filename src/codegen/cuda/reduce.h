@@ -30,7 +30,7 @@ class ReductionLines : protected KernelLines {
   void accumulate(loops::Ref r, const std::string& x, const std::string& position);
   // Combines accumulators of one loop. Afterwards every thread of the team has the results, or its first thread alone.
   void combine_over_team(const std::vector<loops::Ref>& accumulators, bool by_first);
-  // Whether an accumulator has online squares that are relative to a first element while they are added up.
+  // Whether an accumulator adds up squares of differences from the thread's first element, not from a mean.
   bool is_relative(loops::Ref r) const;
   // Counts an element of such an accumulator. Its columns have the same number of them.
   void count_element(loops::Ref r);

@@ -29,8 +29,8 @@ using loops::Ref;
 namespace {
 
 constexpr size_t kUnrolled = 256;         // instructions of a loop that is unrolled
-constexpr size_t kUnrolledColumns = 512;  // the same where a thread has several columns
-constexpr int64_t kMomentThreads = 768;   // of a multiprocessor, where each has the moments of several columns
+constexpr size_t kUnrolledColumns = 512;  // instructions of an unrolled loop in which a thread has several columns
+constexpr int64_t kMomentThreads = 768;   // threads of a multiprocessor if each keeps variances of several columns
 constexpr size_t kMostMasks = 4;          // masks of whole rows; each gets a loop of its own
 
 class Writer : ElementLines {
@@ -108,7 +108,7 @@ class Writer : ElementLines {
     const bool moments = column_ && std::any_of(k_.online.begin(), k_.online.end(), [](const loops::Online& o) {
                            return o.kind == loops::OnlineKind::Squares;
                          });
-    int64_t blocks = 0;  // that a multiprocessor must have room for; 0: as many as it has
+    int64_t blocks = 0;  // so many must fit a multiprocessor, which bounds the registers of a thread; 0: no bound
     if (k_.product.rows > 0) {
       blocks = 1;
     } else if (!doubles && (t_.block == 512 || moments)) {

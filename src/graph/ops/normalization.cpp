@@ -218,8 +218,7 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
     Value* kept = b("aten::mul.Scalar", {opmath(b, old), 1 - momentum});
     return b("aten::add.Tensor", {kept, now}, {{"alpha", momentum}});
   };
-  Expr count = 1;
-  for (size_t d = 0; d < n; ++d) count = d == 1 ? count : count * x->type.sizes[d];
+  const Expr count = elements_of_channel(x->type);
   Value* variance = b("aten::mul.Scalar", {reshaped(b, s.variance, channels), count});
   variance = b("aten::div.Scalar", {variance, count - 1});
   return finish(b, node, {out, mean, rstd, moved("running_mean", mean), moved("running_var", variance)});

@@ -9,17 +9,24 @@ namespace vesta::graph {
 
 namespace {
 
-constexpr int64_t kEnoughParts = 256;       // of a tensor, each with kPartChannels channels: more than multiprocessors
+constexpr int64_t kEnoughParts = 256;       // blocks of threads, one for a part of kPartChannels channels
 constexpr int64_t kPartChannels = 64;       // as many as a block of threads reads side by side
 constexpr int64_t kLeastElements = 32;      // of a channel in a part
-constexpr int64_t kManyElements = 1 << 16;  // of a tensor whose parts are worth a second kernel
+constexpr int64_t kManyElements = 1 << 16;  // smaller tensors are reduced by one kernel, without parts
 
 Value* sum_dropping(Builder& b, Value* v, const IntList& dims) {
   return dims.empty() ? v : b("aten::sum.dim_IntList", {v, dims, false}, {{"dtype", v->type.dtype}});
 }
 
-// The elements of a channel of a GPU's tensor in channels-last, in parts: results of parts are computed first, in a
-// kernel that reads memory once, then those of channels.
+// Every dimension of n but the channels'.
+IntList all_but_channels(size_t n) {
+  IntList dims = range(2, n);
+  dims.insert(dims.begin(), 0);
+  return dims;
+}
+
+// How a GPU divides the channels of a tensor in channels-last: one kernel reads the tensor once and reduces each part
+// of a channel; a second kernel combines the parts.
 struct Parts {
   Sizes sizes;    // of a view of the tensor: batch, channels, parts of a sample, elements...
   IntList inner;  // the view's dimensions inside of a part
@@ -46,14 +53,18 @@ std::optional<Parts> parts_of(const TensorType& x) {
 
 // The sums of the channels (dimension 1).
 Value* channel_sums(Builder& b, Value* v) {
-  IntList dims = range(2, v->type.dim());
-  dims.insert(dims.begin(), 0);
   const std::optional<Parts> parts = parts_of(v->type);
-  if (!parts) return sum_dropping(b, v, dims);
+  if (!parts) return sum_dropping(b, v, all_but_channels(v->type.dim()));
   return sum_dropping(b, sum_dropping(b, reshaped(b, v, parts->sizes), parts->inner), {0, 2});
 }
 
 }  // namespace
+
+Expr elements_of_channel(const TensorType& x) {
+  Expr count = 1;
+  for (const Expr d : all_but_channels(x.dim())) count = count * x.sizes[static_cast<size_t>(d.constant())];
+  return count;
+}
 
 Standardized standardize(Builder& b, Value* x, const IntList& dims, double eps) {
   Value* mean = mean_keeping(b, x, dims);
@@ -66,11 +77,7 @@ Standardized standardize(Builder& b, Value* x, const IntList& dims, double eps) 
 Standardized standardize_batch(Builder& b, Value* x, double eps) {
   const size_t n = x->type.dim();
   const std::optional<Parts> parts = parts_of(x->type);
-  if (!parts) {
-    IntList dims = range(2, n);
-    dims.insert(dims.begin(), 0);
-    return standardize(b, x, dims, eps);
-  }
+  if (!parts) return standardize(b, x, all_but_channels(n), eps);
   Value* view = reshaped(b, x, parts->sizes);
   Value* means = mean_keeping(b, view, parts->inner);
   Value* apart = b("aten::sub.Tensor", {view, means});
@@ -219,8 +226,7 @@ std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node) {
     Value* scale = weight ? b("aten::mul.Tensor", {rstd, along(b, cast(b, weight, t), 1, n)}) : rstd;
     Value* rest = grad;
     if (train) {
-      Expr count = 1;
-      for (size_t d = 0; d < n; ++d) count = d == 1 ? count : count * x->type.sizes[d];
+      const Expr count = elements_of_channel(x->type);
       const auto mean_of = [&](Value* sum) { return b("aten::div.Scalar", {along(b, sum, 1, n), count}); };
       Value* part = b("aten::mul.Tensor", {normal, mean_of(weighted_sum)});
       rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {grad, mean_of(grad_sum)}), part});

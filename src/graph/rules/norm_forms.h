@@ -12,10 +12,13 @@ struct Standardized {
   Value* variance;  // biased
 };
 Standardized standardize(Builder& b, Value* x, const IntList& dims, double eps);
-// The same for the channels (dimension 1) of a batch. On a GPU, in channels-last, means and variances of parts of a
-// channel are computed first, in one kernel that reads x from memory once, and then combined (T. F. Chan, G. H. Golub,
+// Standardizes each channel (dimension 1) of a batch. If x is in channels-last on a GPU, one kernel reads x once and
+// computes the mean and variance of each part of a channel. A second kernel combines them (T. F. Chan, G. H. Golub,
 // R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
 Standardized standardize_batch(Builder& b, Value* x, double eps);
+
+// The number of elements that share a channel (dimension 1).
+Expr elements_of_channel(const TensorType& x);
 
 // v * weight + bias in v's type; either may be absent.
 Value* scale_and_shift(Builder& b, Value* v, Value* weight, Value* bias);

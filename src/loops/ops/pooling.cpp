@@ -190,7 +190,8 @@ bool accepts(const Node& node) {
   return is_float(node.results[0]->type.dtype) && !sides_of<N>(node).empty();
 }
 
-// The gradient of an element is the sum of those of the windows that chose it, in their order.
+// The gradient of an element is the sum of the gradients of the windows that chose it, in row-major order of the
+// windows.
 ScalarRef maximum_backward(Lowering& l, const Node& node, const Value* v, Index index) {
   Dag& d = l.dag();
   const Value* const grad = node.input(0);
@@ -199,7 +200,7 @@ ScalarRef maximum_backward(Lowering& l, const Node& node, const Value* v, Index 
   const size_t lead = index.size() - 2;
   const std::vector<Expr>&sizes = v->type.sizes, &windows = grad->type.sizes;
   const ScalarRef here = d.size(DType::I64, linear_index(index.subspan(lead), std::span(sizes).subspan(lead)));
-  // The windows of a dimension that may contain the element: so many, up to the last that begins before or at it.
+  // In each dimension, `around` windows may contain the element. The last of them begins at or before the element.
   const Sides sides = fixed_sides(node, 2, node.input(1));
   const auto around = [](const Side& s) { return ((s.count - 1) * s.dilation + s.stride) / s.stride; };
   ScalarRef sum = d.constant(t, 0);
@@ -215,7 +216,7 @@ ScalarRef maximum_backward(Lowering& l, const Node& node, const Value* v, Index 
       }
       if (exists.id == kNoRef) exists = d.integer(DType::Bool, 1);
       if (l.is_false(exists)) continue;
-      // Without a window, the value of a gradient that is computed here is anything.
+      // If there is no such window, a gradient that this kernel computes has an arbitrary value here.
       const ScalarRef chosen = d.logical_and(exists, d.bin(Prim::Eq, l.element_where(exists, places, at), here));
       const ScalarRef term = d.cast(t, l.element_where(exists, grad, at));
       sum = d.bin(Prim::Add, sum, d.select(chosen, term, d.constant(t, 0)));

@@ -37,7 +37,7 @@ struct LoweringRow {
       std::nullopt;                     // updates combine with the element in the buffer, whatever the arguments say
   IndexCheckFn index_checks = nullptr;  // gives the checks of its index tensors; nullptr: it has none
   ProductOperands (*product)(const Node& node) = nullptr;  // a matrix product; without `rows`: these operands form none
-  bool unordered = false;         // ATen's kernel for a GPU adds in any order, so that deterministic mode refuses it
+  bool unordered = false;         // ATen's CUDA kernel is not deterministic: it raises an error in deterministic mode
   const char* refusal = nullptr;  // why no kernel computes it, although its family has a lowering
 };
 

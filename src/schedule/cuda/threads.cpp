@@ -24,24 +24,24 @@ constexpr int64_t kBlock = 256;
 // ones start: zeros for 131 MB take 39 us, and 29 us with blocks of twice as many threads.
 constexpr int64_t kStoringBlock = 512;
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kWideBytes = 16;           // of one access by one thread
-constexpr int64_t kMostHeldBytes = 128;      // of a row in the registers of one thread
-constexpr int64_t kThreadRow = 16;           // elements of a row that a thread should have, where there are enough
-constexpr int64_t kThreadWideRow = 32;       // the same of four bytes and more: fewer threads wait for each other
-constexpr int64_t kWarpRow = 1024;           // longer rows are a whole block's, unless each is read once
-constexpr int64_t kSumTeam = 128;            // threads for such a row: each has several loads under way
-constexpr int64_t kBusyThreads = 768;        // of a multiprocessor, that keep its memory busy
-constexpr int64_t kSector = 128;             // bytes of memory that neighbouring threads should read together
-constexpr int64_t kLeastBytes = 32;          // what memory reads at least
-constexpr int64_t kThreadRounds = 4;         // accesses of a thread to a short row
-constexpr double kResults = 8;               // elements that are read for each that is stored: only results are
-constexpr int64_t kLongColumn = 64;          // elements of one that many threads scan
-constexpr int64_t kSharedColumn = 48;        // elements of one that many threads share
-constexpr int64_t kColumnElements = 8;       // of it, that a thread should have
-constexpr int64_t kQuickElements = 4;        // where all threads together are few
-constexpr int64_t kQuickColumn = 4;          // elements for each thread, of short columns that are few
-constexpr int64_t kFewColumns = 512;         // threads of a block that share columns
-constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
+constexpr int64_t kWideBytes = 16;       // of one access by one thread
+constexpr int64_t kMostHeldBytes = 128;  // of a row in the registers of one thread
+constexpr int64_t kThreadRow = 16;       // elements of a row that a thread should have, where there are enough
+constexpr int64_t kThreadWideRow = 32;   // the same of four bytes and more: fewer threads wait for each other
+constexpr int64_t kWarpRow = 1024;       // longer rows are a whole block's, unless each is read once
+constexpr int64_t kSumTeam = 128;        // threads for such a row: each has several loads under way
+constexpr int64_t kBusyThreads = 768;    // of a multiprocessor, that keep its memory busy
+constexpr int64_t kSector = 128;         // bytes of memory that neighbouring threads should read together
+constexpr int64_t kLeastBytes = 32;      // what memory reads at least
+constexpr int64_t kThreadRounds = 4;     // accesses of a thread to a short row
+constexpr double kResults = 8;           // a kernel that reads so many elements for each stored one stores results only
+constexpr int64_t kLongColumn = 64;      // elements of one that many threads scan
+constexpr int64_t kSharedColumn = 48;    // elements of one that many threads share
+constexpr int64_t kColumnElements = 8;   // of it, that a thread should have
+constexpr int64_t kQuickElements = 4;    // of it, for each thread of a kernel with few threads
+constexpr int64_t kQuickColumn = 4;      // elements for each thread, of short columns that are few
+constexpr int64_t kFewColumns = 512;     // threads of a block that share columns
+constexpr int64_t kBank = 4;             // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
 constexpr int64_t kScannedAlone = 16 << 10;  // elements of a row that one block scans as fast as many would
 constexpr int64_t kShortSide = 8;            // of a tile that is worth its while
@@ -460,11 +460,12 @@ class ThreadChooser : LoopNest {
     for (const Access& a : accesses_) bytes = std::min(bytes, a.bytes);
     const int64_t items = std::max(kWarp, kSector / std::max<int64_t>(1, bytes));
     const bool few = rows < items * options_.target.threads;
-    if (few || has_one_loop()) {
-      if (share_columns(out_.threads, rows, length, few)) return;
+    const bool one_loop = has_one_loop();
+    if (few || one_loop) {
+      if (share_columns(out_.threads, rows, length, few, one_loop)) return;
     } else {
       loops::Threads once = out_.threads;
-      if (share_columns(once, rows, length, few)) out_.once = once;
+      if (share_columns(once, rows, length, few, one_loop)) out_.once = once;
     }
     // For few columns, what counts is how long one thread takes.
     const int64_t team = std::clamp<int64_t>(length / (few ? kQuickColumn : kThreadRow), 1, kMostThreads / items);
@@ -477,7 +478,7 @@ class ThreadChooser : LoopNest {
   // Lets many threads share each column, and gives a block as few columns as memory reads at once. A thread reads
   // several neighbouring columns with one access where their addresses are aligned; without that, false unless the
   // columns are too few (`few`) to keep every multiprocessor busy with one thread each.
-  bool share_columns(loops::Threads& t, int64_t rows, int64_t length, bool few) const {
+  bool share_columns(loops::Threads& t, int64_t rows, int64_t length, bool few, bool one_loop) const {
     const auto inner = [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; };
     const auto first = std::find_if(ranges_.begin(), ranges_.end(), inner);
     if (first == ranges_.begin() || length < kSharedColumn) return false;
@@ -498,8 +499,9 @@ class ThreadChooser : LoopNest {
     const auto wanted = options_.target.threads * 3 / 4;
     int64_t teams = std::clamp<int64_t>(kSector / (each * widest), 1, kWarp);
     while (teams > 1 && teams * each * widest > kLeastBytes && rows / (each * teams) < wanted) teams /= 2;
-    // Of few threads, each has few elements, unless it has more than a sum to combine with the others.
-    const int64_t least = has_one_loop() ? kQuickElements : kColumnElements;
+    // If there are few threads, each gets few elements. This does not pay for variances, because threads exchange three
+    // values for each column.
+    const int64_t least = one_loop ? kQuickElements : kColumnElements;
     int64_t elements = kColumnElements;
     while (elements > least && rows / each * length / elements < kBusyThreads * options_.target.threads) elements /= 2;
     const int64_t blocks = rows / (each * teams);
@@ -512,7 +514,7 @@ class ThreadChooser : LoopNest {
     return true;
   }
 
-  // Whether the elements of a column are at different places.
+  // Whether the access touches another address for each element of a column.
   bool runs_down(const Access& a) const {
     for (size_t d = 0; d < ranges_.size(); ++d)
       if (inner(d) && a.strides[d].value_or(1) != 0) return true;
