@@ -3,20 +3,21 @@
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
-#include <list>
 #include <mutex>
 #include <new>
+#include <vector>
 
 #include "base/at_fork.h"
 #include "base/totals.h"
+#include "runtime/free_blocks.h"
 
 namespace vesta::runtime {
 
 namespace {
 
 constexpr size_t kLargeBytes = size_t{256} << 10;
-constexpr size_t kKeptBytes = size_t{256} << 20;
 constexpr size_t kRounding = size_t{4} << 10;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHeader = 64;  // before the data, which keeps PyTorch's alignment
@@ -31,8 +32,7 @@ class OutputPool final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t n) override {
     if (n < kLargeBytes) return c10::GetCPUAllocator()->allocate(n);
-    void* data = take(n);
-    if (!data) data = fresh((n + kRounding - 1) / kRounding * kRounding);
+    void* const data = take(n);
     // Reports as PyTorch's CPU allocator does, so that its memory profiler sees what callers hold.
     c10::profiledCPUMemoryReporter().New(data, header_of(data)->bytes);
     return {data, data, &OutputPool::give_back, c10::Device(c10::DeviceType::CPU)};
@@ -41,11 +41,11 @@ class OutputPool final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
 
   void release() {
-    std::list<void*> blocks;
+    std::vector<void*> blocks;
     {
       std::lock_guard lock(mutex_);
-      blocks.swap(free_);
-      keep(0);
+      blocks = free_.drop_all();
+      held_.set(0);
     }
     for (void* b : blocks) std::free(header_of(b));
   }
@@ -56,18 +56,20 @@ class OutputPool final : public c10::Allocator {
   }
 
  private:
-  // The most recently freed block that fits and wastes at most a sixteenth.
   void* take(size_t n) {
-    std::lock_guard lock(mutex_);
-    for (auto it = free_.begin(); it != free_.end(); ++it) {
-      const size_t bytes = header_of(*it)->bytes;
-      if (bytes < n || bytes - n > n / 16 + kRounding) continue;
-      void* data = *it;
-      free_.erase(it);
-      keep(free_bytes_ - bytes);
-      return data;
+    const size_t rounded = (n + kRounding - 1) / kRounding * kRounding;
+    void* data = nullptr;
+    update([&] {
+      data = free_.take(n);
+      if (!data) free_.note_new(rounded);
+    });
+    if (data) return data;
+    try {
+      return fresh(rounded);
+    } catch (...) {
+      update([&] { free_.forget(rounded); });
+      throw;
     }
-    return nullptr;
   }
 
   void* fresh(size_t bytes) {
@@ -91,28 +93,34 @@ class OutputPool final : public c10::Allocator {
   static void give_back(void* data) {
     c10::profiledCPUMemoryReporter().Delete(data);
     OutputPool& pool = instance();
-    std::list<void*> evicted;
-    {
-      std::lock_guard lock(pool.mutex_);
-      pool.free_.push_front(data);
-      size_t bytes = pool.free_bytes_ + header_of(data)->bytes;
-      while (bytes > kKeptBytes) {
-        bytes -= header_of(pool.free_.back())->bytes;
-        evicted.splice(evicted.end(), pool.free_, std::prev(pool.free_.end()));
-      }
-      pool.keep(bytes);
-    }
-    for (void* b : evicted) std::free(header_of(b));
+    pool.update([&] { pool.free_.give_back({data, header_of(data)->bytes}); });
   }
 
-  void keep(size_t bytes) {
-    free_bytes_ = bytes;
-    held_.set(static_cast<int64_t>(bytes));
+  // Changes the kept blocks, and frees those that are too many now.
+  template <class Change>
+  void update(const Change& change) {
+    std::vector<void*> dropped;
+    {
+      std::lock_guard lock(mutex_);
+      change();
+      dropped = free_.drop();
+      for (const FreeBlocks::Block& b : free_.spare()) lend_pages(b);
+      held_.set(static_cast<int64_t>(free_.bytes()));
+    }
+    for (void* b : dropped) std::free(header_of(b));
+  }
+
+  // Lets the kernel take the pages of a kept block. It leaves out the header's page, and parts of huge pages, which it
+  // would have to divide.
+  static void lend_pages(const FreeBlocks::Block& b) {
+    const uintptr_t page = b.bytes >= 2 * kHugePage ? kHugePage : kRounding;
+    const auto begin = reinterpret_cast<uintptr_t>(b.memory), end = begin + b.bytes;
+    const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_FREE);
   }
 
   std::mutex mutex_;
-  std::list<void*> free_;  // most recently freed first
-  size_t free_bytes_ = 0;
+  FreeBlocks free_;
   totals::KeptBytes held_{totals::Memory::KeptOutputs};
   static const AtFork at_fork_;
 };
