@@ -2,8 +2,9 @@
 //
 // Up to kKept bytes are always kept. More are kept where this turns out to save page faults: where a block was freed
 // because there were too many, and one of its size was allocated soon after it, as in each step of a training loop.
-// Even then, blocks in use and kept blocks together never take more than kKept beyond what was in use at once lately.
-// What no allocation of a whole period needed is freed at its end.
+// Even then, the bytes in use and the kept bytes together exceed the most that was in use at once, in this period and
+// the one before it, by at most kKept. At the end of a period, kept bytes that none of its allocations needed are
+// freed.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +35,8 @@ class FreeBlocks {
 
   // The blocks that are to be freed now: the least recently freed ones.
   std::vector<void*> drop();
-  // The kept blocks beyond kKept that spare() has not returned since they were given back. The caller lets the kernel
-  // take their pages where memory is short (madvise(2), MADV_FREE).
+  // Returns the kept blocks beyond kKept, each of them once after it was given back. The caller tells the operating
+  // system that it may take their pages where memory is short (madvise(2), MADV_FREE).
   std::vector<Block> spare();
   std::vector<void*> drop_all();
 
@@ -59,7 +60,7 @@ class FreeBlocks {
   size_t bytes_ = 0, recent_bytes_ = 0, in_use_ = 0;
   size_t more_ = 0;                    // bytes that are kept beyond kKept
   size_t peak_ = 0, peak_before_ = 0;  // the most in use: in this period, and in the one before it
-  size_t least_ = 0;                   // the fewest kept bytes in this period
+  size_t least_ = 0;                   // the lowest value of bytes_ in this period
   int allocations_ = 0;                // in this period
 };
 

@@ -110,8 +110,8 @@ class OutputPool final : public c10::Allocator {
     for (void* b : dropped) std::free(header_of(b));
   }
 
-  // Lets the kernel take the pages of a kept block. It leaves out the header's page, and parts of huge pages, which it
-  // would have to divide.
+  // Lets the operating system take the pages of a kept block, but not the page of its header. Of huge pages it offers
+  // whole ones only, because the system would divide the others.
   static void lend_pages(const FreeBlocks::Block& b) {
     const uintptr_t page = b.bytes >= 2 * kHugePage ? kHugePage : kRounding;
     const auto begin = reinterpret_cast<uintptr_t>(b.memory), end = begin + b.bytes;

@@ -11,7 +11,7 @@ import resource
 import torch
 import vesta
 
-COUNT, MIB = 12, 40  # of the outputs of a step, and each one
+COUNT, MIB = 12, 40  # outputs of a step, MiB of each output
 x = torch.zeros(MIB << 18)
 plus = vesta.compile(lambda x, y: x + y)
 
@@ -29,7 +29,7 @@ def lent() -> int:
 
 
 step()
-assert vesta.stats().pool_bytes <= 256 << 20  # perhaps nothing allocates so much again
+assert vesta.stats().pool_bytes <= 256 << 20  # no step has allocated again what an earlier one freed
 step(), step()
 assert vesta.stats().pool_bytes >= COUNT * MIB << 20
 assert lent() >= 128, lent()  # the rest beyond 256 MiB, but for parts of huge pages

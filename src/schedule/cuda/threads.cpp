@@ -24,7 +24,7 @@ constexpr int64_t kBlock = 256;
 // ones start: zeros for 131 MB take 39 us, and 29 us with blocks of twice as many threads.
 constexpr int64_t kStoringBlock = 512;
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kWideBytes = 16;       // of one access by one thread
+constexpr int64_t kWideBytes = 16;       // bytes that one thread reads with one access
 constexpr int64_t kMostHeldBytes = 128;  // of a row in the registers of one thread
 constexpr int64_t kThreadRow = 16;       // elements of a row that a thread should have, where there are enough
 constexpr int64_t kThreadWideRow = 32;   // the same of four bytes and more: fewer threads wait for each other
@@ -39,7 +39,7 @@ constexpr int64_t kLongColumn = 64;      // elements of one that many threads sc
 constexpr int64_t kSharedColumn = 48;    // elements of one that many threads share
 constexpr int64_t kColumnElements = 8;   // of it, that a thread should have
 constexpr int64_t kQuickElements = 4;    // of it, for each thread of a kernel with few threads
-constexpr int64_t kQuickColumn = 4;      // elements for each thread, of short columns that are few
+constexpr int64_t kQuickColumn = 4;      // elements that each thread reads, if there are few and short columns
 constexpr int64_t kFewColumns = 512;     // threads of a block that share columns
 constexpr int64_t kBank = 4;             // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
