@@ -22,8 +22,8 @@ inline bool any() { return detail::any.load(std::memory_order_relaxed); }
 // Runs the stage's fault, which may take time or throw. For the stages of CompileReport::stages, and for places where
 // something may fail within one: "trace" (each that begins), "operator" (each that is traced) and "operator:aten::exp",
 // "guards", "gradients", "kernel" (each that is compiled, on the threads that do so), in a run, while nothing has
-// been written and no input given up, "run" and "results", and where a run is recorded as CUDA graphs, "record" and
-// "capture" (each step).
+// been written and no input given up, "run" and "results", before the run of a segment of a backward pass "backward",
+// and where a run is recorded as CUDA graphs, "record" and "capture" (each step).
 inline void reached(std::string_view stage) {
   if (detail::any.load(std::memory_order_relaxed)) detail::reached(stage);
 }

@@ -224,13 +224,6 @@ class JointPasses {
   bool reorders_ = false, sums_ = false, multiplies_ = false, pads_ = false;
 };
 
-int64_t backward_operators(const graph::Joint& joint) {
-  int64_t n = 0;
-  for (const graph::Node* node = joint.first_backward; node; node = node->next)
-    n += node->op->family() != graph::Family::View;
-  return n;
-}
-
 // The first crossing of the gradient of the same value.
 int first_with_value_of(const graph::Joint& joint, size_t crossing) {
   const auto first = std::ranges::find(joint.crossings, joint.crossings[crossing].value, &graph::Crossing::value);
@@ -260,7 +253,6 @@ Training split_training(JointProgram given, const Options& options, const Traced
   std::unique_ptr<graph::Graph> graph = std::move(given.graph);
   graph::Joint& joint = given.joint;
   const Buckets& buckets = given.buckets;
-  const int64_t operators = backward_operators(joint);
   // What the halves compute does not depend on what is detached. A second derivative does.
   std::string with_history;
   const bool has_history_nodes = graph::has_history_nodes(*graph);
@@ -292,7 +284,6 @@ Training split_training(JointProgram given, const Options& options, const Traced
   d.released = joint.released;
   d.saved = halves.saved;
   d.activations = report_of(saved);
-  d.backward_operators = operators;
   d.sizes = halves.sizes;
   d.places = joint.places;
   for (size_t i = 0; i < joint.crossings.size(); ++i) {

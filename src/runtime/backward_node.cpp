@@ -15,6 +15,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "runtime/profiled_launches.h"
 
 namespace vesta::runtime {
@@ -207,6 +208,29 @@ static bool has_own_elements(const at::Tensor& t) {
   return !t.defined() || (t.layout() == at::kStrided && !t.key_set().has_any(kWrapped));
 }
 
+namespace {
+
+// Runs after the nodes of leaves, and before those that are older than the node that leads here.
+struct DoneNode final : torch::autograd::Node {
+  DoneNode(uint64_t number, std::function<void()> f) : Node(number), done(std::move(f)) {}
+  std::string name() const override { return "VestaBackwardDone"; }
+  variable_list apply(variable_list&&) override {
+    done();
+    return {};
+  }
+  std::function<void()> done;
+};
+
+}  // namespace
+
+void BackwardNode::when_done(std::function<void()> done) {
+  if (part().segments.empty() || !is_last() || done_) return;
+  done_ = std::move(done);
+  const NodePointer node = make_autograd_node<DoneNode>(sequence_nr(), done_);
+  node->add_input_metadata(carrier(at::kCPU));
+  next_edges().emplace_back(node, 0);
+}
+
 variable_list BackwardNode::apply(variable_list&& given) {
   if (part().segments.empty()) return {};
   const std::lock_guard lock(mutex_);
@@ -214,8 +238,11 @@ variable_list BackwardNode::apply(variable_list&& given) {
   if (!pass) return variable_list(num_outputs());
   given.clear();
   variable_list out = gradients_of(*pass);
-  if (segment_ + 1 < part().segments.size())
-    out.push_back(carrier(next_edge(num_outputs() - 1).function->input_metadata(0).device(), pass));
+  if (!is_last()) out.push_back(carrier(next_edge(num_outputs() - 1).function->input_metadata(0).device(), pass));
+  if (done_) {
+    done_();
+    out.emplace_back();
+  }
   return out;
 }
 
@@ -304,6 +331,7 @@ std::vector<c10::IValue> BackwardNode::run_program(const BackwardPass& pass, std
     if (accepted) {
       in.addresses = {addresses.data(), addresses.size()};
       try {
+        fault::reached("backward");
         program->run(in, results, inputs);
         return results;
       } catch (const FailedAfterWriting&) {
@@ -359,7 +387,7 @@ torch::autograd::edge_list BackwardNode::edges_of_part() const {
   for (const BackwardSegment& segment : part().segments) {
     for (size_t i = 0; i < segment.gradients.size(); ++i)
       out[static_cast<size_t>(segment.gradients[i])] = node->next_edge(i);
-    if (node->num_outputs() > segment.gradients.size()) node = node->next_edge(segment.gradients.size()).function.get();
+    if (&segment != &part().segments.back()) node = node->next_edge(segment.gradients.size()).function.get();
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <ATen/core/DimVector.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,10 @@ class BackwardNode final : public torch::autograd::Node {
   // Saves what the backward half needs, once all outputs are there.
   void save(const CallInputs& in, std::span<const c10::IValue> outputs);
 
+  // Calls `done` when the part has run in a backward pass, and again when the leaves to which its last segment gives
+  // gradients have them, unless only some gradients are asked for. Before the node is used.
+  void when_done(std::function<void()> done);
+
   std::string name() const override { return "VestaBackward"; }
   void release_variables() override;
 
@@ -59,6 +64,7 @@ class BackwardNode final : public torch::autograd::Node {
   // and tangents may be of any kind that operators take.
   torch::autograd::variable_list by_program(const torch::autograd::variable_list& tangents, bool creates_graph);
   torch::autograd::edge_list edges_of_part() const;
+  bool is_last() const { return segment_ + 1 >= part().segments.size(); }
 
   std::shared_ptr<const Differentiable> program_;
   const size_t part_, segment_;
@@ -73,6 +79,7 @@ class BackwardNode final : public torch::autograd::Node {
   // this one. Empty: the tensor has no hooks.
   std::vector<std::optional<std::pair<WeakNodePointer, uint32_t>>> hooks_;
   bool is_released_ = false;
+  std::function<void()> done_;  // if there is one, the node of its second call has the last edge
 };
 
 // Only calls the hooks that are put on it, and passes on what they give.

@@ -74,7 +74,6 @@ struct Differentiable {
   std::vector<Crossing> crossings;
   std::vector<HookPlace> places;
   ActivationReport activations;
-  int64_t backward_operators = 0;  // operators of the traced backward pass, without views
   // Runs the program once more on the same inputs, by calls of its operators that autograd records, and returns these
   // of its outputs: those of the forward half, and the values of crossings. It serves derivatives of gradients: the
   // backward halves have none of their own. Empty: the program cannot run again, because it draws random numbers or

@@ -20,7 +20,8 @@ CallArguments first_locals(Frame* f) {
 }
 
 SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* part, Frame* f, bool counts,
-                         bool measures) {
+                         bool measures)
+    : frame_(f) {
   Measured& measured = (*s).*part;
   if (!counts || measured.profit.is_off()) return;
   keeps_ = part == &Segment::itself && fault::spoils("segment");
@@ -34,24 +35,38 @@ SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* 
   if (keeps_ || !measures) return;
   watches_ = true;
   turn_ = part_->profit.begin(locals);
-  if (is_measured()) watch_.emplace();
+  if (turn_.slower) {
+    part_->slower = text_of(*turn_.slower);
+    keeps_ = true;
+    watches_ = false;
+  }
+  if (!is_measured()) return;
+  first_node_ = next_node_number();
+  watch_.emplace();
 }
 
 SegmentTurn::~SegmentTurn() {
   if (watches_) part_->profit.drop(turn_);
 }
 
-void SegmentTurn::ran_compiled(Gain gain) {
-  if (!std::exchange(watches_, false)) return;
-  gain.segments = 2;  // it is one of several: it may be slow, and is measured early
-  part_->profit.learn(turn_, {}, gain, watch_ ? 1e3 * watch_->milliseconds() : 0);
+std::shared_ptr<const BackwardTime> SegmentTurn::backward(PyObject* result) const {
+  if (result) return watch_backward({&result, 1}, true, first_node_);
+  const auto count = static_cast<size_t>(code_of(frame_)->co_nlocalsplus + depth_of(frame_));
+  return watch_backward({slots(frame_), count}, false, first_node_);
 }
 
-void SegmentTurn::ran_uncompiled() {
+void SegmentTurn::ran_compiled(Gain gain, PyObject* result) {
+  if (!std::exchange(watches_, false)) return;
+  gain.segments = 2;  // it is one of several: it may be slow, and is measured early
+  const double us = watch_ ? 1e3 * watch_->milliseconds() : 0;
+  part_->profit.learn(turn_, {}, gain, us, watch_ ? backward(result) : nullptr);
+}
+
+void SegmentTurn::ran_uncompiled(PyObject* result) {
   ++part_->uncompiled;
   if (!std::exchange(watches_, false)) return;
-  if (const auto slower = part_->profit.learn_original(turn_, 1e3 * watch_->milliseconds()))
-    part_->slower = text_of(*slower);
+  const double us = 1e3 * watch_->milliseconds();
+  if (const auto slower = part_->profit.learn_original(turn_, us, backward(result))) part_->slower = text_of(*slower);
 }
 
 void SegmentTurn::went_astray() {

@@ -26,21 +26,27 @@ class SegmentTurn {
   ~SegmentTurn();
   SegmentTurn(const SegmentTurn&) = delete;
 
-  bool is_uncompiled() const { return keeps_ || turn_.run == Profit::Run::Original; }
+  bool is_uncompiled() const { return keeps_ || turn_.run == Run::Original; }
   // Whether the run is part of a measurement: the call's own time then tells nothing.
-  bool is_measured() const { return turn_.run != Profit::Run::NotTimed; }
-  // The part has run. `gain`: what it had from compiled segments.
-  void ran_compiled(Gain gain);
-  void ran_uncompiled();
+  bool is_measured() const { return turn_.run != Run::NotTimed; }
+  // The part has run. `gain`: what it had from compiled segments. `result`: what the frame has returned; nullptr: it is
+  // at the end of the part.
+  void ran_compiled(Gain gain, PyObject* result);
+  void ran_uncompiled(PyObject* result);
   // An uncompiled run did not come to an end of the segment that is known: it runs compiled from now on.
   void went_astray();
 
  private:
+  // The backward pass of what the part has computed since the turn began.
+  std::shared_ptr<const BackwardTime> backward(PyObject* result) const;
+
   std::shared_ptr<Segment> segment_;  // nullptr: the run does not count
   Measured* part_ = nullptr;
   ProfitBySignature::Turn turn_;
   bool watches_ = false;  // the run counts
   bool keeps_ = false;
+  Frame* const frame_;
+  uint64_t first_node_ = 0;  // that autograd made in the turn
   std::optional<Stopwatch> watch_;
 };
 

@@ -87,10 +87,7 @@ void count_gain(const Variant& v, Gain& gain) {
   gain.entered = true;
   ++gain.segments;
   gain.frames += v.frames;
-  if (v.graph.training) {
-    ++gain.backward_passes;
-    gain.backward_operators += v.graph.training->backward_operators;
-  }
+  gain.trains |= v.graph.training != nullptr;
   gain.on_gpu |= v.graph.on_gpu;
   if (!v.graph.executable) return;
   gain.kernels += static_cast<int64_t>(v.graph.report.kernels.size());
@@ -162,10 +159,7 @@ bool SegmentedCall::left(PyObject* result) {
   left_ = result;
   if (!rest_) return false;
   if (result && !gain_->measured)
-    rest_->ran_compiled({.compiled = gain_->compiled,
-                         .backward_passes = gain_->backward_passes,
-                         .backward_operators = gain_->backward_operators,
-                         .on_gpu = gain_->on_gpu});
+    rest_->ran_compiled({.compiled = gain_->compiled, .trains = gain_->trains, .on_gpu = gain_->on_gpu}, result);
   gain_->measured |= rest_->is_measured();
   return false;
 }
@@ -330,7 +324,7 @@ bool SegmentedCall::run_compiled(Segment& s, SegmentTurn& turn) {
   Gain gain;
   count_gain(*v, gain);
   gain.compiled = ready.early || gain_->compile_ms != compile_ms;
-  turn.ran_compiled(gain);
+  turn.ran_compiled(gain, result);
   if (end.kind == Epilogue::Kind::Return) return left(finish(thread_, frame_, result, end.position));
   position_ = end.position;
   if (v->report.stop) ++v->report.stop->count;
@@ -347,9 +341,9 @@ bool SegmentedCall::run_uncompiled(const std::shared_ptr<Segment>& s, SegmentTur
   if (ran.astray)
     turn.went_astray();
   else if (!ran.left || *ran.left)
-    turn.ran_uncompiled();
+    turn.ran_uncompiled(ran.left.value_or(nullptr));
   if (to_the_end) {
-    if (*ran.left) rest_->ran_uncompiled();
+    if (*ran.left) rest_->ran_uncompiled(*ran.left);
     gain_->measured |= rest_->is_measured();
     rest_.reset();
   }

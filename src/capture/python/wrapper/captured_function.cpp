@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "capture/entry/context_key.h"
 #include "capture/python/tensors/anomaly_mode.h"
+#include "capture/python/tensors/backward_time.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/wrapper/captured_callable.h"
@@ -64,9 +65,17 @@ CallArguments arguments_of(PyObject* const* args, size_t flags, PyObject* names)
   return {args, static_cast<size_t>(PyVectorcall_NARGS(flags)), names};
 }
 
+// Such calls run the original from now on.
+void note_slower(CapturedCallable& c, const ProfitBySignature::Turn& turn, const Comparison& times) {
+  const std::string reason = "its calls took " + text_of(times);
+  c.fall_back(reason);
+  c.profit.count_in(turn, c.fallbacks_for(reason));
+}
+
 // A call that shows how long the original takes.
 PyObject* call_timed_original(CapturedCallable& c, const ProfitBySignature::Turn& turn, PyObject* const* args,
                               size_t flags, PyObject* names) {
+  const uint64_t first_node = next_node_number();
   const Stopwatch watch;
   PyObject* result = PyObject_Vectorcall(c.wrapped(), args, flags, names);
   if (!result) {
@@ -76,11 +85,8 @@ PyObject* call_timed_original(CapturedCallable& c, const ProfitBySignature::Turn
   ++c.aside.calls;
   const double ms = watch.milliseconds();
   c.account.ran(ms, 1);
-  if (const std::optional<Comparison> times = c.profit.learn_original(turn, 1e3 * ms)) {
-    const std::string reason = "its calls took " + text_of(*times);
-    c.fall_back(reason);
-    c.profit.count_in(turn, c.fallbacks_for(reason));
-  }
+  if (const auto times = c.profit.learn_original(turn, 1e3 * ms, watch_backward({&result, 1}, true, first_node)))
+    note_slower(c, turn, *times);
   return result;
 }
 
@@ -100,10 +106,17 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   }
   const CallArguments given = arguments_of(args, flags, names);
   const ProfitBySignature::Turn turn = c.profit.next(given);
-  if (turn.run == Profit::Run::Original) return call_timed_original(c, turn, args, flags, names);
+  if (turn.run == Run::Original) return call_timed_original(c, turn, args, flags, names);
+  if (turn.slower) {
+    note_slower(c, turn, *turn.slower);
+    ++c.aside.calls;
+    c.account.ran(turn.slower->original_us / 1e3, 1);
+    return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  }
   const int64_t weight = c.account.weight(c.calls.value());
+  const uint64_t first_node = turn.run == Run::Compiled ? next_node_number() : 0;
   std::optional<Stopwatch> watch;
-  if (weight > 0 || turn.run == Profit::Run::Compiled) watch.emplace();
+  if (weight > 0 || turn.run == Run::Compiled) watch.emplace();
   Gain gain;
   gain.alone = c.profit.goes_before_parts(turn);
   PyObject* result = nullptr;
@@ -119,10 +132,12 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   }
   const double ms = watch ? watch->milliseconds() : 0;
   if (weight > 0) c.account.ran(ms - gain.compile_ms, weight);
-  if (gain.measured && turn.run != Profit::Run::NotTimed)
+  if (gain.measured && turn.run != Run::NotTimed) {
     c.profit.drop(turn, true);
-  else
-    c.profit.learn(turn, given, gain, 1e3 * ms);
+  } else {
+    const bool is_timed = turn.run == Run::Compiled;
+    c.profit.learn(turn, given, gain, 1e3 * ms, is_timed ? watch_backward({&result, 1}, true, first_node) : nullptr);
+  }
   if (!gain.measured) c.aside.learn(gain, given, c.fallbacks_for(gain.fallback));
   return result;
 }

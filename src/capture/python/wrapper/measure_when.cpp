@@ -44,7 +44,8 @@ MeasureWhen::Answer MeasureWhen::after(const Gain& gain, double us) {
   if (!suspicious) keep_least(compiled_us_, us);
   if (suspicious_ >= needed_ + (restarts_ > kMostRestarts ? 0 : kMostFurtherCalls)) return Answer::NowWithCompiles;
   if (!is_due(suspicious)) return Answer::NotNow;
-  const bool known = compiled_us_ >= kTellingCall && before_us_ >= kClearlyBesideCompile * compiled_us_;
+  // Of a call with gradients, these times lack the backward pass.
+  const bool known = !gain.trains && compiled_us_ >= kTellingCall && before_us_ >= kClearlyBesideCompile * compiled_us_;
   if (suspicious || !known) return Answer::Now;
   ended(true);
   return Answer::NotNow;

@@ -10,7 +10,7 @@
 
 namespace vesta::capture {
 
-// A compiled call of so many microseconds gains for certain if the original takes kClearly times as long.
+// A compiled call of so many microseconds gains for certain if calls of the original take kClearly times as long.
 constexpr double kTellingCall = 1'000, kClearly = 1.5;
 
 class MeasureWhen {

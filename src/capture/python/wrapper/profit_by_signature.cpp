@@ -1,6 +1,7 @@
 #include "capture/python/wrapper/profit_by_signature.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace vesta::capture {
 namespace {
@@ -51,24 +52,35 @@ std::optional<double> ProfitBySignature::count_original(const CallArguments& cal
   return groups_[*g].profit.original_us();
 }
 
+static ProfitBySignature::Turn turn_of(Profit& profit, size_t group) {
+  ProfitBySignature::Turn turn{.group = group, .slower = profit.conclude()};
+  if (!turn.slower) turn.run = profit.next();
+  return turn;
+}
+
 ProfitBySignature::Turn ProfitBySignature::take_turn(const CallArguments& call) {
-  if (whole_.is_active()) return {whole_.next(), kWhole};
-  const std::optional<size_t> g = find(call);
+  const std::optional<size_t> g = whole_.is_active() ? kWhole : find(call);
   if (!g) return {};
-  return {groups_[*g].profit.next(), g};
+  Profit& profit = *g == kWhole ? whole_ : groups_[*g].profit;
+  const Turn turn = turn_of(profit, *g);
+  if (!profit.is_active()) find_active();  // a measurement may have ended
+  return turn;
 }
 
 ProfitBySignature::Turn ProfitBySignature::begin(const CallArguments& call) {
   const size_t g = find_or_add(call);
-  return {groups_[g].profit.next(), g};
+  const Turn turn = turn_of(groups_[g].profit, g);
+  find_active();
+  return turn;
 }
 
-void ProfitBySignature::learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us) {
+void ProfitBySignature::learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us,
+                              std::shared_ptr<const BackwardTime> backward) {
   if (is_off_) return;
   Profit* profit = of(turn);
   const std::optional<size_t> found = profit ? std::nullopt : find(call);
   Profit* const known = found ? &groups_[*found].profit : nullptr;
-  if (gain.passing && !gain.for_now && turn.run == Profit::Run::NotTimed) {
+  if (gain.passing && !gain.for_now && turn.run == Run::NotTimed) {
     if (known && gain.compiled) known->when().count_compile();
     profit = &whole_;
   } else if (profit != &whole_ && !gain.for_now) {
@@ -76,15 +88,16 @@ void ProfitBySignature::learn(const Turn& turn, const CallArguments& call, const
   }
   if (!profit) profit = known ? known : &groups_[find_or_add(call)].profit;
   const bool was_active = profit->is_active();
-  profit->learn(turn.run, gain, us);
+  profit->learn(turn.run, gain, us, std::move(backward));
   if (profit->is_off()) return is_off_ = true, forget();
   if (profit->is_active() != was_active) find_active();
 }
 
-std::optional<Comparison> ProfitBySignature::learn_original(const Turn& turn, double us) {
+std::optional<Comparison> ProfitBySignature::learn_original(const Turn& turn, double us,
+                                                            std::shared_ptr<const BackwardTime> backward) {
   Profit* const profit = of(turn);
   if (!profit) return std::nullopt;
-  const std::optional<Comparison> slower = profit->learn_original(us);
+  const std::optional<Comparison> slower = profit->learn_original(us, std::move(backward));
   find_active();
   return slower;
 }
@@ -94,7 +107,7 @@ void ProfitBySignature::drop(const Turn& turn, bool for_part) {
 }
 
 bool ProfitBySignature::goes_before_parts(const Turn& turn) {
-  const Profit* const profit = turn.run == Profit::Run::NotTimed ? nullptr : of(turn);
+  const Profit* const profit = turn.run == Run::NotTimed ? nullptr : of(turn);
   return profit && profit->goes_before_parts();
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,8 +19,9 @@ class ProfitBySignature {
   // How a call runs, and the group of calls that it is measured with: an index of groups_, or the index of the group of
   // all calls. nullopt: learn() finds the group after the call.
   struct Turn {
-    Profit::Run run = Profit::Run::NotTimed;
+    Run run = Run::NotTimed;
     std::optional<size_t> group;
+    std::optional<Comparison> slower;  // the call runs the original, as such calls do from now on
   };
 
   // `needed`: as in MeasureWhen.
@@ -30,8 +32,8 @@ class ProfitBySignature {
   // Some calls are measured, or run the original.
   bool is_active() const { return is_active_; }
   void forget();
-  // Whether a call runs the original, because such calls are slower compiled: how long it will take, in microseconds.
-  // If so, it is counted.
+  // Whether a call runs the original, because such calls are slower compiled: how long it will take with its backward
+  // pass, in microseconds. If so, it is counted.
   std::optional<double> keeps_original(const CallArguments& call) {
     if (!is_active_) return std::nullopt;
     return count_original(call);
@@ -43,8 +45,9 @@ class ProfitBySignature {
   // The same for a call whose arguments will have changed when it is reported: finds at once with which it is measured.
   Turn begin(const CallArguments& call);
   // The rest is as in Profit.
-  void learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us);
-  std::optional<Comparison> learn_original(const Turn& turn, double us);
+  void learn(const Turn& turn, const CallArguments& call, const Gain& gain, double us,
+             std::shared_ptr<const BackwardTime> backward);
+  std::optional<Comparison> learn_original(const Turn& turn, double us, std::shared_ptr<const BackwardTime> backward);
   void drop(const Turn& turn, bool for_part = false);
   bool goes_before_parts(const Turn& turn);
   void count_in(const Turn& turn, totals::Tally* calls);

@@ -13,22 +13,21 @@ namespace vesta::capture {
 
 // What one call had from compiled segments.
 struct Gain {
-  bool entered = false;            // a frame was captured
-  bool passing = false;            // it compiled, or ran eager for a reason that may pass: look again at the next call
-  int64_t kernels = 0;             // run
-  int64_t operators = 0;           // of ATen, called by graphs
-  int64_t frames = 0;              // of Python functions that graphs replaced
-  int64_t segments = 0;            // that ran compiled
-  bool compiled = false;           // a segment was traced and compiled
-  double compile_ms = 0;           // spent on that
-  bool for_now = false;            // a segment ran eager because of a mode, a stance or a compile in the background
-  bool pending = false;            // of these, the compile
-  int backward_passes = 0;         // of graphs that record gradients
-  int64_t backward_operators = 0;  // that eager calls in these passes
-  bool on_gpu = false;             // a graph runs on a GPU
-  bool measured = false;           // a part of it was measured, compiled against uncompiled: its own time tells nothing
-  bool alone = false;              // set before the call: it is measured itself, so its parts are not
-  std::string fallback;            // why all calls run eager, if they do
+  bool entered = false;   // a frame was captured
+  bool passing = false;   // it compiled, or ran eager for a reason that may pass: look again at the next call
+  int64_t kernels = 0;    // run
+  int64_t operators = 0;  // of ATen, called by graphs
+  int64_t frames = 0;     // of Python functions that graphs replaced
+  int64_t segments = 0;   // that ran compiled
+  bool compiled = false;  // a segment was traced and compiled
+  double compile_ms = 0;  // spent on that
+  bool for_now = false;   // a segment ran eager because of a mode, a stance or a compile in the background
+  bool pending = false;   // of these, the compile
+  bool trains = false;    // a graph records gradients
+  bool on_gpu = false;    // a graph runs on a GPU
+  bool measured = false;  // a part of it was measured, compiled against uncompiled: its own time tells nothing
+  bool alone = false;     // set before the call: it is measured itself, so its parts are not
+  std::string fallback;   // why all calls run eager, if they do
   bool is_worth_it() const;
 };
 
