@@ -159,7 +159,7 @@ def beyond_the_rule(program: Any, given: list[torch.Tensor], theirs: Any, ours: 
 def unseen(kind: str, stage: str) -> str:
     """What explain() does not say of a fault. Time that a run takes is none of Vesta's, and that of a trace which came
     to nothing is in stats()."""
-    if kind == "delay" and stage in ("run", "results", "record", "capture"):
+    if kind == "delay" and stage in ("run", "results", "backward", "record", "capture"):
         return ""
     text = str(vesta.explain())
     explained = vesta.explain()

@@ -51,8 +51,8 @@ SegmentTurn::~SegmentTurn() {
 
 std::shared_ptr<const BackwardTime> SegmentTurn::backward(PyObject* result) const {
   if (result) return watch_backward({&result, 1}, true, first_node_);
-  const auto count = static_cast<size_t>(code_of(frame_)->co_nlocalsplus + depth_of(frame_));
-  return watch_backward({slots(frame_), count}, false, first_node_);
+  const int count = code_of(frame_)->co_nlocalsplus + depth_of(frame_);
+  return watch_backward({slots(frame_), static_cast<size_t>(count)}, false, first_node_);
 }
 
 void SegmentTurn::ran_compiled(Gain gain, PyObject* result) {
