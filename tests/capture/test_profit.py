@@ -143,11 +143,11 @@ def test_one_graph_that_gains_goes_on_compiled():
 
 
 @pytest.mark.kernels
-def test_a_long_call_that_gains_runs_uncompiled_once_or_twice():
+def test_a_long_call_that_gains_runs_uncompiled_a_few_times():
     compiled = vesta.compile(lambda t: chain(t))
     for _ in range(30):
         compiled(large)
-    assert 1 <= report(compiled).aside <= 2
+    assert 1 <= report(compiled).aside <= 3
 
 
 @pytest.mark.kernels

@@ -122,7 +122,7 @@ TEST(Profit, TheBackwardPassCounts) {
     Steps steps;
     int originals = 0;
     for (int i = 0; i < 60; ++i) originals += steps.step(100, 150, slower ? 300 : 100, 200) == How::Original;
-    EXPECT_EQ(originals, 5);
+    EXPECT_EQ(originals, 6);
     EXPECT_EQ(steps.profit.keeps_original(), slower);
     EXPECT_EQ(steps.reason, slower ? "400 us compiled and 350 us uncompiled, with the backward pass" : "");
     EXPECT_EQ(steps.profit.original_us(), slower ? 350 : 0);
@@ -137,6 +137,17 @@ TEST(Profit, ACallWhoseResultIsDroppedHasNoBackwardPass) {
   }
   EXPECT_TRUE(steps.profit.keeps_original());
   EXPECT_EQ(steps.reason, "200 us compiled and 100 us uncompiled");
+}
+
+// It finds memory and caches as the compiled calls have left them.
+TEST(Profit, TheFirstShortCallOfTheOriginalDoesNotCount) {
+  for (const double cold : {20'000.0, 40'000.0}) {
+    TimedCalls timed;
+    timed.add(How::Compiled, 4'000, nullptr);
+    timed.add(How::Original, cold, nullptr);
+    timed.add(How::Original, 7'000, nullptr);
+    EXPECT_EQ(timed.compare_known().faster.has_value(), cold > 30'000);
+  }
 }
 
 TEST(Profit, BackwardPassesMayComeLate) {
@@ -245,7 +256,7 @@ TEST(Profit, NearTheLimitOneGraphIsSettledWithin50Calls) {
 TEST(Profit, OneUncompiledCallTellsThatALongOneGains) {
   Calls calls;
   EXPECT_EQ(calls.originals(16, one_segment(), 2'000, 4'000), 0);
-  EXPECT_EQ(calls.originals(5000, one_segment(), 2'000, 4'000), 2);
+  EXPECT_EQ(calls.originals(5000, one_segment(), 2'000, 4'000), 3);  // the first one does not count
   Calls longer;
   EXPECT_EQ(longer.originals(32, one_segment(), 50'000, 100'000), 0);
   EXPECT_EQ(longer.originals(5000, one_segment(), 50'000, 100'000), 1);

@@ -55,7 +55,8 @@ class TimedCalls {
 
   Samples samples_;
   std::vector<Waiting> waiting_;
-  unsigned taken_ = 0;  // calls that were added
+  unsigned taken_ = 0;         // calls that were added
+  bool ran_original_ = false;  // one of them was of the original
 };
 
 }  // namespace vesta::capture
