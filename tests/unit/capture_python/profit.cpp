@@ -122,7 +122,7 @@ TEST(Profit, TheBackwardPassCounts) {
     Steps steps;
     int originals = 0;
     for (int i = 0; i < 60; ++i) originals += steps.step(100, 150, slower ? 300 : 100, 200) == How::Original;
-    EXPECT_EQ(originals, 6);
+    EXPECT_EQ(originals, 5);
     EXPECT_EQ(steps.profit.keeps_original(), slower);
     EXPECT_EQ(steps.reason, slower ? "400 us compiled and 350 us uncompiled, with the backward pass" : "");
     EXPECT_EQ(steps.profit.original_us(), slower ? 350 : 0);

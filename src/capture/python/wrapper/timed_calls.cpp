@@ -21,7 +21,7 @@ constexpr double kTellingAtOnce = 20'000;
 // With few samples, only a ratio this far from one decides.
 constexpr double kMargin = 0.1;
 // The first call of the original finds caches and memory as compiled calls have left them: a fresh page costs a
-// microsecond or more. It counts only if it takes so many microseconds.
+// microsecond or more. From kTellingCall on, where tensors are large, it counts only if it takes so many microseconds.
 constexpr double kColdCounts = 30'000;
 // While so many calls wait for their backward passes, no further ones are timed. If so many timed calls have decided
 // nothing, because their backward passes did not come to an end, compiled ones count as faster.
@@ -98,7 +98,7 @@ bool TimedCalls::take(const Waiting& call) {
   }
   if (call.run == Run::Compiled)
     samples_.compiled.push_back(us);
-  else if (std::exchange(ran_original_, true) || us >= kColdCounts)
+  else if (std::exchange(ran_original_, true) || us < kTellingCall || us >= kColdCounts)
     samples_.original.push_back(us);
   return true;
 }
