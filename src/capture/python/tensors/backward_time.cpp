@@ -106,7 +106,7 @@ class TensorsIn {
   int objects_ = 0;
 };
 
-// The nodes of a call that these tensors lead to.
+// The autograd nodes that a call has made and that its results depend on.
 class NodesOfCall {
  public:
   NodesOfCall(const std::vector<at::Tensor>& results, uint64_t first) : first_(first) {
@@ -116,7 +116,7 @@ class NodesOfCall {
     for (size_t i = 0; i < all.size(); ++i)
       for (const torch::autograd::Edge& e : all[i]->next_edges()) add(e.function.get());
   }
-  std::vector<Node*> ends, all;  // ends: of the results
+  std::vector<Node*> ends, all;  // ends: the nodes that made the results
 
  private:
   // Whether it is a new one. The nodes of leaves have the highest number.

@@ -11,9 +11,9 @@
 
 namespace vesta::capture {
 
-// The first pass through the nodes that a call has made: from the first of them that autograd runs to the last one,
-// with the gradients that this one gives to leaves. Hooks on the nodes own it, too: once nothing else does, no pass
-// will come. Times are in microseconds, on a clock that only goes forward. Threads may share it.
+// The time of the first backward pass through the autograd nodes that a call has made. It begins before the first of
+// these nodes runs, and ends after the last one and after the leaves have its gradients. Hooks on the nodes share this
+// object: if no hook is left, no pass will come. Times are in microseconds of a steady clock. Threads may share it.
 class BackwardTime {
  public:
   // `pass`: the number of a pass of autograd. Whether this one is the first.
@@ -25,7 +25,7 @@ class BackwardTime {
 
   bool has_begun() const;
   bool has_finished() const;
-  // nullopt: the pass has not finished, or has run none of the nodes that may be the last one.
+  // nullopt if the pass has not finished, or if it has run none of the nodes that could be the last one.
   std::optional<double> us() const;
 
  private:

@@ -20,7 +20,7 @@ namespace vesta::capture {
 // with the same outcome, up to 64,000.
 class OriginalCalls {
  public:
-  // `us`: what a call takes, with its backward pass.
+  // `us`: the time of a call with its backward pass.
   void begin(double us);
   // Compiled calls were faster.
   void forget() { *this = {}; }

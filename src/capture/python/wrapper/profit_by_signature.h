@@ -32,8 +32,8 @@ class ProfitBySignature {
   // Some calls are measured, or run the original.
   bool is_active() const { return is_active_; }
   void forget();
-  // Whether a call runs the original, because such calls are slower compiled: how long it will take with its backward
-  // pass, in microseconds. If so, it is counted.
+  // If such calls are slower compiled, counts the call, which runs the original, and returns the expected time in
+  // microseconds, backward pass included. nullopt: the call runs compiled code.
   std::optional<double> keeps_original(const CallArguments& call) {
     if (!is_active_) return std::nullopt;
     return count_original(call);

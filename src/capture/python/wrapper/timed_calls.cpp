@@ -23,8 +23,8 @@ constexpr double kMargin = 0.1;
 // The first call of the original finds caches and memory as compiled calls have left them: a fresh page costs a
 // microsecond or more. From kTellingCall on, where tensors are large, it counts only if it takes so many microseconds.
 constexpr double kColdCounts = 30'000;
-// While so many calls wait for their backward passes, no further ones are timed. If so many timed calls have decided
-// nothing, because their backward passes did not come to an end, compiled ones count as faster.
+// While kMostWaiting calls wait for their backward passes, no further call is timed. If kMostTaken timed calls have not
+// decided the measurement, because their backward passes raised errors, it ends and calls run compiled code.
 constexpr size_t kMostWaiting = 2 * kMostSamples;
 constexpr unsigned kMostTaken = 4 * kMostWaiting;
 

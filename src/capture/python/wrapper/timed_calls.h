@@ -39,7 +39,7 @@ class TimedCalls {
   bool recompiles() const { return samples_.recompiles; }
   // How the next call runs: not timed, while many calls wait for their backward passes.
   Run next() const;
-  // `us`: of the call itself. `backward`: nullptr if it has no backward pass.
+  // `us`: the time of the call without its backward pass. `backward`: nullptr if it has none.
   void add(Run run, double us, std::shared_ptr<const BackwardTime> backward);
   bool is_waiting() const { return !waiting_.empty(); }
   // Of the calls whose backward passes are over, or will not come.
