@@ -58,7 +58,7 @@ int64_t apply(Code code, int64_t a, int64_t b) {
 }  // namespace
 
 int64_t ExprProgram::run(std::span<const int64_t> symbol_values) const {
-  if (is_constant()) return steps[0].value;
+  if (steps.size() == 1) return is_constant() ? steps[0].value : symbol_values[static_cast<size_t>(steps[0].value)];
   int64_t small[32];
   std::vector<int64_t> large;
   int64_t* stack = small;

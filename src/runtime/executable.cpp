@@ -188,7 +188,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
       if (o.kind == artifact::OutputKind::Fresh) {
         outputs[first + i] = runner.take_output(sizes.now().outputs[i]);
       } else {
-        if (o.kind == artifact::OutputKind::Integer) outputs[first + i] = sizes.now().outputs[i].integer;
+        if (o.kind == artifact::OutputKind::Integer) outputs[first + i] = o.integer.run(sizes.symbols());
         views = true;
       }
     }

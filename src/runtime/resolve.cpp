@@ -5,6 +5,7 @@
 
 #include "artifact/bytes.h"
 #include "artifact/require.h"
+#include "artifact/uses.h"
 #include "base/check.h"
 #include "base/memory_plan.h"
 #include "interop/torch_types.h"
@@ -160,19 +161,25 @@ ResolvedExtern resolve_extern(const artifact::Extern& e, const c10::FunctionSche
   return out;
 }
 
-ResolvedLaunch resolve_launch(const artifact::Launch& l, Symbols symbols) {
-  const int64_t items = l.items.run(symbols);
-  return {values(l.offsets, symbols), values(l.sizes, symbols), items, l.scratch.run(symbols),
-          l.serial || l.grid.block > 0 ? 0 : parallel_grain(items, l.item_cost.run(symbols))};
+ResolvedLaunch resolve_launch(const artifact::Launch& l, const ShapingSymbols& shaping, Symbols symbols) {
+  ResolvedLaunch out;
+  out.offsets = values(l.offsets, symbols);
+  out.sizes = values(l.sizes, symbols);
+  for (size_t i = 0; i < l.sizes.size(); ++i)
+    if (!shaping.cover(l.sizes[i])) out.of_run.push_back(static_cast<int>(i));
+  out.items = l.items.run(symbols);
+  out.scratch = l.scratch.run(symbols);
+  if (!l.serial && l.grid.block == 0) out.grain = parallel_grain(out.items, l.item_cost.run(symbols));
+  return out;
 }
 
 std::vector<Resolved::Step> resolve_steps(std::span<const artifact::Step> steps,
                                           std::span<const c10::FunctionSchema* const> schemas, const Resolved& r,
-                                          Symbols symbols) {
+                                          const ShapingSymbols& shaping, Symbols symbols) {
   std::vector<Resolved::Step> out(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     if (const auto* l = std::get_if<artifact::Launch>(&steps[i])) {
-      out[i].launch = resolve_launch(*l, symbols);
+      out[i].launch = resolve_launch(*l, shaping, symbols);
     } else if (const auto* e = std::get_if<artifact::Extern>(&steps[i])) {
       out[i].call = resolve_extern(*e, *schemas[i], r, symbols);
     } else if (const auto* c = std::get_if<artifact::Call>(&steps[i])) {
@@ -260,6 +267,47 @@ void require_sizes(const artifact::Artifact& a, const Resolved& r, int defined_b
 
 }  // namespace
 
+ShapingSymbols::ShapingSymbols(const artifact::Artifact& a, const artifact::Definitions& definitions)
+    : shapes_(a.symbols.size(), a.device.type != DeviceType::CPU || !definitions.none()) {
+  for (const artifact::Buffer& b : a.buffers) add(b.type), add(b.bytes);
+  for (const artifact::Output& o : a.outputs) {
+    add(o.type), add(o.storage_offset), add(o.view.offset);
+    for (const auto* list : {&o.view.sizes, &o.view.strides})
+      for (const Size& s : *list) add(s);
+  }
+  for (const artifact::Step& step : a.prepacked) artifact::for_each_size(step, [&](const Size& s) { add(s); });
+  for (const artifact::Step& step : a.steps) {
+    if (const auto* l = std::get_if<artifact::Launch>(&step)) {
+      for (const Size& s : l->offsets) add(s);
+      add(l->items), add(l->scratch), add(l->item_cost);
+    } else {
+      artifact::for_each_size(step, [&](const Size& s) { add(s); });
+    }
+  }
+}
+
+void ShapingSymbols::add(const Size& size) {
+  for (const Size::Step& step : size.steps)
+    if (step.code == Size::Code::Symbol) shapes_[static_cast<size_t>(step.value)] = true;
+}
+
+void ShapingSymbols::add(const artifact::TensorDesc& type) {
+  for (const auto* list : {&type.sizes, &type.strides})
+    for (const Size& s : *list) add(s);
+}
+
+bool ShapingSymbols::are_equal(Symbols a, Symbols b) const {
+  for (size_t i = 0; i < shapes_.size(); ++i)
+    if (shapes_[i] && a[i] != b[i]) return false;
+  return true;
+}
+
+bool ShapingSymbols::cover(const Size& size) const {
+  return std::ranges::all_of(size.steps, [this](const Size::Step& step) {
+    return step.code != Size::Code::Symbol || shapes_[static_cast<size_t>(step.value)];
+  });
+}
+
 Resolved::~Resolved() {
   // Not recursive: the depth would be the number of steps that define symbols.
   std::shared_ptr<const Resolved> last = next.exchange(nullptr);
@@ -267,8 +315,8 @@ Resolved::~Resolved() {
 }
 
 std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a, const artifact::Definitions& definitions,
-                                        const Schemas& schemas, std::span<const int64_t> symbols,
-                                        const Resolved* before) {
+                                        const ShapingSymbols& shaping, const Schemas& schemas,
+                                        std::span<const int64_t> symbols, const Resolved* before) {
   auto r = std::make_shared<Resolved>();
   r->symbols.assign(symbols.begin(), symbols.end());
   r->first_step = before ? before->first_step + before->steps.size() : 0;
@@ -285,12 +333,12 @@ std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a, const artif
     r->arena = before->arena;
   } else {
     bytes = place_arena(a, definitions, *r);
-    r->prepacked = resolve_steps(a.prepacked, schemas.prepacked, *r, symbols);
+    r->prepacked = resolve_steps(a.prepacked, schemas.prepacked, *r, shaping, symbols);
   }
   const auto next = static_cast<size_t>(definitions.next(done + 1));
   const size_t count = std::min(next + 1, a.steps.size()) - r->first_step;
   r->steps = resolve_steps(std::span(a.steps).subspan(r->first_step, count),
-                           std::span(schemas.steps).subspan(r->first_step, count), *r, symbols);
+                           std::span(schemas.steps).subspan(r->first_step, count), *r, shaping, symbols);
   for (const artifact::Output& o : a.outputs) {
     if (next < a.steps.size()) break;
     Resolved::Output out;
@@ -300,7 +348,6 @@ std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a, const artif
       out.type = resolve_type(o.type, symbols);
       out.storage_offset = o.storage_offset.run(symbols);
     }
-    if (o.kind == Kind::Integer) out.integer = o.integer.run(symbols);
     r->outputs.push_back(std::move(out));
   }
   if (!a.is_static) require_bounds(a, *r, bytes);

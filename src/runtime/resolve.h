@@ -30,6 +30,7 @@ struct ResolvedView {
 struct ResolvedLaunch {
   std::vector<int64_t> offsets;  // in bytes
   std::vector<int64_t> sizes;
+  std::vector<int> of_run;  // indices into `sizes` of those that each run evaluates anew (ShapingSymbols)
   int64_t items = 0;
   int64_t scratch = 0;
   int64_t grain = 0;  // 0: on the calling thread
@@ -52,7 +53,7 @@ struct Resolved {
   Resolved(const Resolved&) = delete;
   ~Resolved();
 
-  std::vector<int64_t> symbols;         // 0: not known yet
+  std::vector<int64_t> symbols;         // 0: not known yet; of those that shape nothing, the values of some run
   std::vector<ResolvedTensor> buffers;  // without sizes that are not known yet
   ArenaLayout arena;                    // one for the whole run
   struct Step {                         // exactly one of them is set
@@ -68,11 +69,27 @@ struct Resolved {
     ResolvedView view;
     ResolvedTensor type;
     int64_t storage_offset = 0;
-    int64_t integer = 0;
   };
   std::vector<Output> outputs;
   // The Resolved with which the last run continued.
   mutable std::atomic<std::shared_ptr<const Resolved>> next{nullptr};
+};
+
+// The symbols that sizes, strides, offsets or arguments of extern calls depend on. Of the others, the kernels of a CPU
+// read the values as numbers of the program, and outputs return them, so a run with other values of these needs no new
+// Resolved. Where the program has steps that define symbols, and on a GPU, whose recordings hold the arguments of
+// kernels, every symbol counts.
+class ShapingSymbols {
+ public:
+  ShapingSymbols(const artifact::Artifact& artifact, const artifact::Definitions& definitions);
+  // Both have the values of all symbols.
+  bool are_equal(std::span<const int64_t> a, std::span<const int64_t> b) const;
+  bool cover(const artifact::Size& size) const;
+
+ private:
+  void add(const artifact::Size& size);
+  void add(const artifact::TensorDesc& type);
+  std::vector<bool> shapes_;  // by symbol
 };
 
 // Per step; nullptr unless it is an extern call, whose argument types decide how plain data becomes IValues.
@@ -82,7 +99,7 @@ struct Schemas {
 
 // `before`: what the run knew until now. Its last step has defined more of `symbols`. nullptr at the begin of a run.
 std::shared_ptr<const Resolved> resolve(const artifact::Artifact& artifact, const artifact::Definitions& definitions,
-                                        const Schemas& schemas, std::span<const int64_t> symbols,
-                                        const Resolved* before);
+                                        const ShapingSymbols& shaping, const Schemas& schemas,
+                                        std::span<const int64_t> symbols, const Resolved* before);
 
 }  // namespace vesta::runtime

@@ -20,7 +20,7 @@ class Resolver {
 
   // The only one of a static artifact; otherwise nullptr.
   const std::shared_ptr<const Resolved>& only() const { return only_; }
-  // For the begin of a run.
+  // For the begin of a run. Symbols that shape nothing may have other values in the result.
   std::shared_ptr<const Resolved> first(std::span<const int64_t> symbols);
   // After the last step of `now` has run, with the symbols that it has defined.
   std::shared_ptr<const Resolved> next(const Resolved& now, std::span<const int64_t> symbols) const;
@@ -28,6 +28,7 @@ class Resolver {
  private:
   const artifact::Artifact& artifact_;
   const artifact::Definitions definitions_;
+  const ShapingSymbols shaping_;
   const Schemas schemas_;
   std::shared_ptr<const Resolved> only_;
   struct Recent;
@@ -40,15 +41,19 @@ class Sizes {
   Sizes(Resolver& resolver, const InputCheck& check, const CallInputs& in) : resolver_(resolver) {
     now_ = resolver.only().get();
     if (now_) return;
-    SymbolValues symbols;
-    check.read_symbols(in, symbols);
-    hold(resolver.first(symbols));
+    check.read_symbols(in, symbols_);
+    hold(resolver.first(symbols_));
   }
   const Resolved& now() const { return *now_; }
+  // The values of the run's symbols; 0: not known yet.
+  std::span<const int64_t> symbols() const { return symbols_; }
   // The sizes as an object that may outlive the run.
   std::shared_ptr<const Resolved> share() const { return held_ ? held_ : resolver_.only(); }
   // Calls Resolver::next(). References from now() end.
-  void define(std::span<const int64_t> symbols) { hold(resolver_.next(*now_, symbols)); }
+  void define(SymbolValues symbols) {
+    symbols_ = std::move(symbols);
+    hold(resolver_.next(*now_, symbols_));
+  }
 
  private:
   void hold(std::shared_ptr<const Resolved> r) {
@@ -56,6 +61,7 @@ class Sizes {
     now_ = held_.get();
   }
   Resolver& resolver_;
+  SymbolValues symbols_;
   const Resolved* now_;
   std::shared_ptr<const Resolved> held_;
 };

@@ -177,6 +177,13 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
   }
 }
 
+const int64_t* Runner::sizes_of(const artifact::Launch& launch, const ResolvedLaunch& l) {
+  if (l.of_run.empty()) return l.sizes.data();
+  ws_.launch_sizes.assign(l.sizes.begin(), l.sizes.end());
+  for (const int i : l.of_run) ws_.launch_sizes[i] = launch.sizes[i].run(sizes_.symbols());
+  return ws_.launch_sizes.data();
+}
+
 void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
   if (l.items == 0) return;
   void** args = ws_.launch_args.data();
@@ -189,10 +196,11 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
       args[i] = argument_for(artifact_.buffers[launch.buffers[i]], args[i]);
     return launch_on_device(step, l, args);
   }
+  const int64_t* const sizes = sizes_of(launch, l);
   if (l.grain) {
-    run_parallel(step.entry, args, l.sizes.data(), l.scratch, l.items, l.grain);
+    run_parallel(step.entry, args, sizes, l.scratch, l.items, l.grain);
   } else {
-    step.entry(args, l.sizes.data(), l.scratch ? thread_scratch(l.scratch) : nullptr, 0, l.items);
+    step.entry(args, sizes, l.scratch ? thread_scratch(l.scratch) : nullptr, 0, l.items);
   }
 }
 
@@ -316,7 +324,7 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
 }
 
 void Runner::define(const artifact::Extern& call, std::span<const c10::IValue> returned) {
-  std::vector<int64_t> symbols = resolved_->symbols;
+  SymbolValues symbols(sizes_.symbols().begin(), sizes_.symbols().end());
   size_t at = 0;
   for (const c10::IValue& v : returned) {
     const size_t end = at + (v.isTensorList() ? v.toTensorList().size() : 1);
@@ -329,7 +337,7 @@ void Runner::define(const artifact::Extern& call, std::span<const c10::IValue> r
   }
   VESTA_CHECK(at == call.integers.size(), "{} returned {} results, the graph says {}", call.op, at,
               call.integers.size());
-  sizes_.define(symbols);
+  sizes_.define(std::move(symbols));
   resolved_ = &sizes_.now();
   next_ = resolved_->steps.data();
 }

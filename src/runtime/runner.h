@@ -62,6 +62,7 @@ class Runner {
   static void drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed);
   void make(int buffer);  // called before the step that fills it
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
+  const int64_t* sizes_of(const artifact::Launch& launch, const ResolvedLaunch& resolved);
   void launch_profiled(const BoundStep& step, const ResolvedLaunch& launch);
   void launch_on_device(const BoundStep& step, const ResolvedLaunch& launch, void** buffers);
   void call(const BoundStep& step, const ResolvedExtern& call);

@@ -45,6 +45,7 @@ class Workspace {
   std::vector<void*> pointers;      // per buffer
   std::vector<at::Tensor> tensors;  // per buffer; undefined where there is none. set() sets them
   std::vector<void*> launch_args;
+  std::vector<int64_t> launch_sizes;
   std::vector<c10::IValue> stack;
 
  private:

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "runtime/resolver.h"
 #include "runtime_sample.h"
 #include "vesta/error.h"
 
@@ -56,6 +57,78 @@ TEST(Executable, SymbolicSizes) {
   std::string why;
   EXPECT_FALSE(e.accepts(one_row, {}, &why));
   EXPECT_EQ(why, "s0 >= 2 does not hold (1 and 2)");
+}
+
+// x[s0, 8] times the integer s1, and s0 + s1.
+Artifact scaled_by_integer() {
+  static const auto scale = std::make_shared<machine::Object>(machine::Object{machine::Form::Text, "scale",
+                                                                              R"(kernel
+size s0
+size s1
+range p0 parallel s0
+range i0 inner 8
+buffer b0 f32 read
+buffer b1 f32 write
+stage loop
+  %0 = load f32 b0[8*p0 + i0]
+  %1 = index i64 [s1]
+  %2 = cast f32 %1
+  %3 = mul f32 %0 %2
+  store f32 b1[8*p0 + i0] %3
+)"});
+  Artifact a;
+  a.symbols = {{0, 0, false}, {artifact::kArgument, 0, false}};
+  a.inputs = {{matrix(symbol(0), constant(8)), false, "x"}};
+  const int x = add_buffer(a, Role::Input, matrix(symbol(0), constant(8)), 0);
+  const int y = add_buffer(a, Role::Output, matrix(symbol(0), constant(8)), 0);
+  artifact::Launch l = launch(x, y, symbol(0), symbol(1));
+  l.object = scale;
+  l.name = "scale";
+  a.steps = {std::move(l)};
+  artifact::Output sum;
+  sum.kind = artifact::OutputKind::Integer;
+  sum.integer = symbol(0);
+  sum.integer.steps.push_back({Size::Code::Symbol, 1});
+  sum.integer.steps.push_back({Size::Code::Add});
+  a.outputs = {fresh(y), std::move(sum)};
+  return a;
+}
+
+TEST(Executable, IntegersThatKernelsRead) {
+  const runtime::Executable e(scaled_by_integer());
+  for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{3, 5}, {3, 5}, {3, -7}, {4, -7}, {3, 0}, {0, 2}, {3, 5}}) {
+    const std::vector<at::Tensor> in = {at::randn({rows, 8})};
+    const std::vector<int64_t> integers = {n};
+    ASSERT_TRUE(e.accepts(in, integers));
+    std::vector<c10::IValue> out;
+    e.run(in, integers, out);
+    EXPECT_TRUE(at::equal(out[0].toTensor(), in[0] * n)) << rows << " " << n;
+    EXPECT_EQ(out[1].toInt(), rows + n);
+  }
+}
+
+TEST(Executable, IntegersThatKernelsReadNeedNoSizesAnew) {
+  using Values = std::vector<int64_t>;
+  const auto has_same_sizes = [](const Artifact& a, const Values& one, const Values& other) {
+    runtime::Resolver resolver(a, {{}, std::vector<const c10::FunctionSchema*>(a.steps.size())});
+    return resolver.first(one) == resolver.first(other);
+  };
+  Artifact a = scaled_by_integer();
+  EXPECT_TRUE(has_same_sizes(a, {3, 5}, {3, 6}));
+  EXPECT_FALSE(has_same_sizes(a, {3, 5}, {4, 5}));
+  auto& l = std::get<artifact::Launch>(a.steps[0]);
+  l.offsets[1] = times(symbol(1), 0);
+  EXPECT_FALSE(has_same_sizes(a, {3, 5}, {3, 6}));
+  l.offsets[1] = constant(0);
+  l.scratch = symbol(1);
+  EXPECT_FALSE(has_same_sizes(a, {3, 5}, {3, 6}));
+  l.scratch = constant(0);
+  EXPECT_TRUE(has_same_sizes(a, {3, 5}, {3, 6}));
+  a.buffers[1].type.strides[1] = symbol(1);
+  EXPECT_FALSE(has_same_sizes(a, {3, 5}, {3, 6}));
+  a = scaled_by_integer();
+  a.device = Device{DeviceType::CUDA, 0};  // its graphs hold the integer
+  EXPECT_FALSE(has_same_sizes(a, {3, 5}, {3, 6}));
 }
 
 TEST(Executable, ManyThreadsRunOneArtifact) {

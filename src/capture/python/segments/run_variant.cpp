@@ -83,17 +83,24 @@ void give_early_up(Variant& v, Ready& ready) {
 
 }  // namespace
 
-bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
+bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference* why) {
+  const auto differs = [why](const char* guard) {
+    if (why) why->guard = guard;
+    return false;
+  };
   ready.early = false;
-  if (!v.watched.alive()) return why.guard = "an object that it was compiled for does not exist any more", false;
+  if (!v.watched.alive()) return differs("an object that it was compiled for does not exist any more");
   const GuardProgram::Lease lease(v.guards);
   Registers& registers = *lease;
   if (const int failed = v.guards.check(f, registers); failed != GuardProgram::kHolds) {
-    why = difference(v.guards, failed, registers);
-    if (failed >= 0) ++v.failures[failed];
+    if (!why) {
+      if (failed >= 0) ++v.failures[failed];
+      return false;
+    }
+    *why = difference(v.guards, failed, registers);
     if (failed >= 0)
       if (const Guard& g = v.guards.guards()[static_cast<size_t>(failed)]; g.asked_in)
-        why.where = user_line(g.asked_in, g.position);
+        why->where = user_line(g.asked_in, g.position);
     return false;
   }
   std::shared_ptr<CompiledGraph> early;
@@ -112,17 +119,16 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   std::vector<int64_t>& integers = registers.integers;
   std::vector<Object> numbers;
   integers.clear();
-  if (!find_tensors(v, registers, numbers)) return PyErr_Clear(), why.guard = "an integer is very large", false;
+  if (!find_tensors(v, registers, numbers)) return PyErr_Clear(), differs("an integer is very large");
   for (const int source : v.integers) {
     int overflow = 0;
     integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
     constexpr int64_t kMost = int64_t{1} << 40;  // what is computed from it should not overflow
-    if (overflow || integers.back() > kMost || integers.back() < -kMost)
-      return why.guard = "an integer is very large", false;
+    if (overflow || integers.back() > kMost || integers.back() < -kMost) return differs("an integer is very large");
   }
   if (ready.checked_at) {
     if (!v.graph.executable) return true;
-    if (!accepts(v.graph, v.require_grad, registers.tensors, integers, &why.guard)) return false;
+    if (!accepts(v.graph, v.require_grad, registers.tensors, integers, why ? &why->guard : nullptr)) return false;
     pack_weights(v.graph, registers.tensors, integers);
     return true;
   }
@@ -137,12 +143,14 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   if (events::is_on() || is_profiled()) [[unlikely]]
     observed = observe(v);
   const WarningsKept kept(ready.warnings);
-  const GraphRun run = run_graph(graph, v.require_grad, registers.tensors, integers, ready.outputs, &why.guard);
+  std::string failed;
+  const GraphRun run =
+      run_graph(graph, v.require_grad, registers.tensors, integers, ready.outputs, failed, why ? &why->guard : nullptr);
   if (observed && run != GraphRun::Ran) observed->span.drop();
   if (early && run == GraphRun::Refused) return give_early_up(v, ready), false;
   ready.pending |= run == GraphRun::NotPacked;
   ready.refused = run == GraphRun::Refused;
-  if (run == GraphRun::Failed || run == GraphRun::NotPacked || ready.refused) ready.failed = why.guard;
+  if (run == GraphRun::Failed || run == GraphRun::NotPacked || ready.refused) ready.failed = failed;
   return run == GraphRun::Ran;
 }
 

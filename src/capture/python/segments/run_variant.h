@@ -28,8 +28,9 @@ struct Ready {
   std::vector<Object> held;       // the objects of the epilogue's sources, alive until the frame is left
 };
 
-// False: the variant does not serve this frame (`why`), the graph failed (ready.failed), or a Python error is set.
-bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why);
+// False: the variant does not serve this frame, the graph failed (ready.failed), or a Python error is set. `why`: if
+// not nullptr, gets the difference, which takes longer to describe than to find.
+bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference* why);
 
 // Rebuilds what the frame holds at the end of the segment, then does the segment's writes. `result`: of a return, new.
 // False with an error set.

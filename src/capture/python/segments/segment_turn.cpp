@@ -33,13 +33,13 @@ SegmentTurn::SegmentTurn(const std::shared_ptr<Segment>& s, Measured Segment::* 
   const CallArguments locals = first_locals(f);
   keeps_ = part_->profit.keeps_original(locals).has_value();
   if (keeps_ || !measures) return;
-  watches_ = true;
   turn_ = part_->profit.begin(locals);
   if (turn_.slower) {
     part_->slower = text_of(*turn_.slower);
     keeps_ = true;
-    watches_ = false;
+    return;
   }
+  watches_ = true;
   if (!is_measured()) return;
   first_node_ = next_node_number();
   watch_.emplace();

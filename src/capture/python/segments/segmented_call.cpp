@@ -164,20 +164,20 @@ bool SegmentedCall::left(PyObject* result) {
   return false;
 }
 
-bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
+bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference* why) {
   const TorchState state = torch_state();
   // By index and by copy: while the graph runs, a call of another thread may change the list.
   for (size_t i = 0; i < s.variants.size(); ++i) {
     const std::shared_ptr<Variant> v = s.variants[i];
     CaptureDifference found;
     if (!(v->entry == state)) {
-      if (why.guard.empty()) why = difference(v->entry, state);
+      if (why && why->guard.empty()) *why = difference(v->entry, state);
       continue;
     }
     std::optional<Stopwatch> watch;
     if (v->graph.pending && !warm_up_ && !turn_) [[unlikely]]
       watch.emplace();
-    const bool holds = run_variant(*v, frame_, ready, found);
+    const bool holds = run_variant(*v, frame_, ready, why ? &found : nullptr);
     if (watch && holds == ready.early && ready.pending)
       turn_.emplace(std::shared_ptr<TierTurns>(v, &v->turns), holds ? Tier::Calls : Tier::Python, *watch, *gain_);
     if (holds) {
@@ -198,7 +198,7 @@ bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
         after_failed_compile(s, *v, captured_, ready.failed);
     }
     if (PyErr_Occurred() || !ready.failed.empty()) return false;
-    if (why.guard.empty()) why = found;
+    if (why && why->guard.empty()) *why = found;
   }
   return false;
 }
@@ -207,7 +207,8 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
   CaptureRecompile why;
   dropped_ = take_passing(s, why);
   const bool passed = !dropped_.empty();
-  if (find(s, ready, why)) {
+  const auto may_ask_again = [&] { return !PyErr_Occurred() && ready.failed.empty(); };
+  if (find(s, ready, nullptr) || (may_ask_again() && find(s, ready, &why))) {
     if (!warm_up_) ++captured_.hits;
     return true;
   }
@@ -279,7 +280,7 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
   log_for_torch(captured_.name(), *v, traced_before ? &why : nullptr);
   if (warm_up_) warm_up_->is_new = true;
   CaptureDifference unserved;
-  if (find(s, ready, unserved)) return true;
+  if (find(s, ready, &unserved)) return true;
   if (PyErr_Occurred()) return left(throw_at(thread_, frame_, position_));
   if (ready.failed.empty()) {
     const Reason reason = reason_for(Break::TraceDoesNotServe, unserved.guard);

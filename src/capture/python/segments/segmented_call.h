@@ -33,8 +33,8 @@ class SegmentedCall {
   bool left(PyObject* result);
   bool prepare(Segment& s, Ready& ready);
   bool add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before);
-  // A variant that serves this frame, its graph run. False: `why` is the difference to the last hit.
-  bool find(Segment& s, Ready& ready, CaptureDifference& why);
+  // A variant that serves this frame, its graph run. `why`: if not nullptr, gets the difference to the last hit.
+  bool find(Segment& s, Ready& ready, CaptureDifference* why);
   bool run_compiled(Segment& s, SegmentTurn& turn);
   // Runs the segment as it is, up to its break.
   bool run_uncompiled(const std::shared_ptr<Segment>& s, SegmentTurn& turn);

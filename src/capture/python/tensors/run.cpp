@@ -23,9 +23,9 @@ namespace vesta::capture {
 
 namespace {
 
-GraphRun failed(std::string* why, std::string text, GraphRun how = GraphRun::Failed) {
+GraphRun failed(std::string& failure, std::string text, GraphRun how = GraphRun::Failed) {
   text.resize(std::min(text.find('\n'), text.size()));
-  if (why) *why = how == GraphRun::Failed ? "while running: " + text : text;
+  failure = how == GraphRun::Failed ? "while running: " + text : text;
   return how;
 }
 
@@ -139,7 +139,7 @@ void pack_weights(const CompiledGraph& graph, std::span<PyObject* const> tensors
 
 GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
-                   std::string* why) {
+                   std::string& failure, std::string* why) {
   if (is_missing(tensors, why)) return GraphRun::Rejected;
   Lists lists;
   const Borrowed arguments(tensors, lists.tensors);
@@ -171,7 +171,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
       run();
     } catch (const runtime::NotPacked& e) {
       values.clear();
-      if (!pack(e.bytes)) return failed(why, kPacksInBackground, GraphRun::NotPacked);
+      if (!pack(e.bytes)) return failed(failure, kPacksInBackground, GraphRun::NotPacked);
       run();
     }
   } catch (const runtime::FailedAfterWriting& e) {
@@ -183,16 +183,16 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     return GraphRun::Raised;
   } catch (const py::error_already_set& e) {
     if (!e.matches(PyExc_Exception)) return py::error_already_set(e).restore(), GraphRun::Raised;
-    return failed(why, e.what());
+    return failed(failure, e.what());
   } catch (python_error& e) {
     e.restore();
     if (!PyErr_ExceptionMatches(PyExc_Exception)) return GraphRun::Raised;
     PyErr_Clear();
-    return failed(why, e.what());
+    return failed(failure, e.what());
   } catch (const Error& e) {
-    return failed(why, e.what(), GraphRun::Refused);
+    return failed(failure, e.what(), GraphRun::Refused);
   } catch (const std::exception& e) {
-    return failed(why, e.what());
+    return failed(failure, e.what());
   }
   if (graph.times_prepacked() != compiled.watched) watch_parameters(compiled, tensors);
   if (!compiled.views.empty()) trace::apply(compiled.views, values, compiled.training != nullptr);

@@ -21,12 +21,12 @@ namespace vesta::capture {
 enum class GraphRun {
   Ran,
   Rejected,   // the graph was made for other inputs: see `why`
-  NotPacked,  // its weights are packed in the background: see `why`
-  Failed,     // an operator raised, and eager raises the same: see `why`
-  Refused,    // Vesta cannot run it, now and later; eager can: see `why`
+  NotPacked,  // its weights are packed in the background: see `failure`
+  Failed,     // an operator raised, and eager raises the same: see `failure`
+  Refused,    // Vesta cannot run it, now and later; eager can: see `failure`
   Raised,     // a Python error is set, and eager must not run the program once more
 };
-// Whether the graph was made for these inputs; if not, `why`. `require_grad`: as for run_graph().
+// Whether the graph was made for these inputs; if not, `why`, unless it is nullptr. `require_grad`: as for run_graph().
 bool accepts(const CompiledGraph& graph, const std::vector<bool>& require_grad, std::span<PyObject* const> tensors,
              std::span<const int64_t> integers, std::string* why);
 // Packs the weights among these inputs, however long that takes. Requires accepts(). Releases the GIL. An error of it
@@ -35,6 +35,6 @@ void pack_weights(const CompiledGraph& graph, std::span<PyObject* const> tensors
 // Appends the outputs. Releases the GIL. `require_grad`: by input, if an operator was recorded in gradient mode.
 GraphRun run_graph(const CompiledGraph& graph, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
-                   std::string* why);
+                   std::string& failure, std::string* why);
 
 }  // namespace vesta::capture

@@ -62,15 +62,17 @@ ProfitBySignature::Turn ProfitBySignature::take_turn(const CallArguments& call) 
   const std::optional<size_t> g = whole_.is_active() ? kWhole : find(call);
   if (!g) return {};
   Profit& profit = *g == kWhole ? whole_ : groups_[*g].profit;
+  const bool was_active = profit.is_active();
   const Turn turn = turn_of(profit, *g);
-  if (!profit.is_active()) find_active();  // a measurement may have ended
+  if (profit.is_active() != was_active) find_active();
   return turn;
 }
 
 ProfitBySignature::Turn ProfitBySignature::begin(const CallArguments& call) {
   const size_t g = find_or_add(call);
+  const bool was_active = groups_[g].profit.is_active();
   const Turn turn = turn_of(groups_[g].profit, g);
-  find_active();
+  if (groups_[g].profit.is_active() != was_active) find_active();
   return turn;
 }
 

@@ -79,8 +79,8 @@ Run TimedCalls::next() const {
 
 void TimedCalls::add(Run run, double us, std::shared_ptr<const BackwardTime> backward) {
   ++taken_;
-  waiting_.push_back({run, us, std::move(backward)});
-  if (!waiting_.back().backward) take(waiting_.back()), waiting_.pop_back();
+  Waiting call{run, us, std::move(backward)};
+  if (!take(call)) waiting_.push_back(std::move(call));
 }
 
 // Whether the call waits no longer.
