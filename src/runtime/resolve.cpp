@@ -271,7 +271,10 @@ ShapingSymbols::ShapingSymbols(const artifact::Artifact& a, const artifact::Defi
     : shapes_(a.symbols.size(), a.device.type != DeviceType::CPU || !definitions.none()) {
   for (const artifact::Buffer& b : a.buffers) add(b.type), add(b.bytes);
   for (const artifact::Output& o : a.outputs) {
-    add(o.type), add(o.storage_offset), add(o.view.offset);
+    using Kind = artifact::OutputKind;
+    if (o.kind == Kind::InputView || o.kind == Kind::OutputView) add(o.type), add(o.storage_offset);
+    if (o.kind != Kind::Fresh || o.view.whole) continue;
+    add(o.view.offset);
     for (const auto* list : {&o.view.sizes, &o.view.strides})
       for (const Size& s : *list) add(s);
   }

@@ -50,8 +50,8 @@ class Sizes {
   // The sizes as an object that may outlive the run.
   std::shared_ptr<const Resolved> share() const { return held_ ? held_ : resolver_.only(); }
   // Calls Resolver::next(). References from now() end.
-  void define(SymbolValues symbols) {
-    symbols_ = std::move(symbols);
+  void define(std::span<const int64_t> symbols) {
+    symbols_.assign(symbols.begin(), symbols.end());
     hold(resolver_.next(*now_, symbols_));
   }
 

@@ -324,7 +324,7 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
 }
 
 void Runner::define(const artifact::Extern& call, std::span<const c10::IValue> returned) {
-  SymbolValues symbols(sizes_.symbols().begin(), sizes_.symbols().end());
+  std::vector<int64_t> symbols(sizes_.symbols().begin(), sizes_.symbols().end());
   size_t at = 0;
   for (const c10::IValue& v : returned) {
     const size_t end = at + (v.isTensorList() ? v.toTensorList().size() : 1);
@@ -337,7 +337,7 @@ void Runner::define(const artifact::Extern& call, std::span<const c10::IValue> r
   }
   VESTA_CHECK(at == call.integers.size(), "{} returned {} results, the graph says {}", call.op, at,
               call.integers.size());
-  sizes_.define(std::move(symbols));
+  sizes_.define(symbols);
   resolved_ = &sizes_.now();
   next_ = resolved_->steps.data();
 }
