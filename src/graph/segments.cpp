@@ -10,7 +10,9 @@
 namespace vesta::graph {
 namespace {
 
-bool is_given(const Output& o) { return o.kind == OutputKind::Fresh; }
+bool is_fresh(const Output& o) { return o.kind == OutputKind::Fresh; }
+// A gradient that is an input of the half, or a view of one.
+bool is_shown(const Output& o) { return o.kind == OutputKind::Input || o.kind == OutputKind::InputView; }
 
 // Per node, its place.
 std::unordered_map<const Node*, int> places_of(const Graph& g) {
@@ -21,12 +23,13 @@ std::unordered_map<const Node*, int> places_of(const Graph& g) {
 
 class Divider {
  public:
-  Divider(const Graph& half, std::span<const int> segment_of_output) : half_(half) {
+  Divider(const Graph& half, std::span<const int> segment_of_output)
+      : half_(half), segment_of_output_(segment_of_output.begin(), segment_of_output.end()) {
     const std::unordered_map<const Node*, int> places = places_of(half);
     const int n = segment_of_output.empty() ? 1 : 1 + *std::ranges::max_element(segment_of_output);
     ends_.assign(static_cast<size_t>(n), 0);
     for (size_t i = 0; i < half.outputs.size(); ++i) {
-      if (!is_given(half.outputs[i])) continue;
+      if (!is_fresh(half.outputs[i])) continue;
       const Node* const made = half.outputs[i].value->producer;
       int& end = ends_[static_cast<size_t>(segment_of_output[i])];
       end = std::max(end, made ? places.at(made) + 1 : 0);
@@ -36,13 +39,13 @@ class Divider {
       segments_[node] = static_cast<int>(std::ranges::upper_bound(ends_, place) - ends_.begin());
   }
 
-  std::vector<Segment> run(std::span<const int> segment_of_output) {
+  std::vector<Segment> run() {
     std::vector<Segment> out;
     for (size_t s = 0; s < ends_.size(); ++s) add_nodes_of(static_cast<int>(s));
     for (size_t i = 0; i < half_.outputs.size(); ++i)
-      if (const Output& o = half_.outputs[i]; is_given(o) && segment_of(o.value) != segment_of_output[i])
+      if (const Output& o = half_.outputs[i]; is_fresh(o) && segment_of(o.value) != segment_of_output_[i])
         read_later_.insert(o.value);
-    for (size_t s = 0; s < ends_.size(); ++s) out.push_back(segment(static_cast<int>(s), segment_of_output));
+    for (size_t s = 0; s < ends_.size(); ++s) out.push_back(segment(static_cast<int>(s)));
     return out;
   }
 
@@ -58,6 +61,12 @@ class Divider {
     half_.for_each_node([&](const Node* n) {
       if (segments_.at(n) == s && nodes.insert(n).second) open.push_back(n);
     });
+    for (size_t i = 0; i < half_.outputs.size(); ++i) {
+      const Output& o = half_.outputs[i];
+      if (!is_shown(o) || segment_of_output_[i] != s) continue;
+      reads.insert(half_.inputs[static_cast<size_t>(o.alias)].value);
+      if (o.value->producer && nodes.insert(o.value->producer).second) open.push_back(o.value->producer);
+    }
     while (!open.empty()) {
       const Node* const n = open.back();
       open.pop_back();
@@ -73,7 +82,7 @@ class Divider {
     }
   }
 
-  Segment segment(int s, std::span<const int> segment_of_output) {
+  Segment segment(int s) {
     Segment out;
     out.graph = std::make_unique<Graph>();
     Graph& to = *out.graph;
@@ -91,7 +100,7 @@ class Divider {
     std::unordered_map<const Value*, Value*> values;
     std::unordered_set<const Value*> wanted = reads_[static_cast<size_t>(s)];
     for (size_t i = 0; i < half_.outputs.size(); ++i)
-      if (const Output& o = half_.outputs[i]; is_given(o) && segment_of_output[i] == s && segment_of(o.value) != s)
+      if (const Output& o = half_.outputs[i]; is_fresh(o) && segment_of_output_[i] == s && segment_of(o.value) != s)
         wanted.insert(o.value);  // an earlier segment computes it, and this one passes it on
     const auto add_input = [&](const Value* v, const std::string& name, int64_t alignment) {
       values[v] = to.add_input(mapped(v->type, map), InputKind::Argument, name);
@@ -109,22 +118,36 @@ class Divider {
     half_.for_each_node([&](const Node* n) {
       if (nodes_[static_cast<size_t>(s)].contains(n)) add_copy(to, *n, map, values);
     });
-    const auto give = [&](const Value* v) {
+    const auto give = [&](const Value* v, Output output) {
       if (std::ranges::find(out.gives, v->id) != out.gives.end()) return;
       out.gives.push_back(v->id);
-      to.outputs.push_back({.value = values.at(v)});
+      output.value = values.at(v);
+      to.outputs.push_back(std::move(output));
     };
-    for (size_t i = 0; i < half_.outputs.size(); ++i)
-      if (is_given(half_.outputs[i]) && segment_of_output[i] == s) give(half_.outputs[i].value);
+    for (size_t i = 0; i < half_.outputs.size(); ++i) {
+      const Output& o = half_.outputs[i];
+      if (segment_of_output_[i] != s) continue;
+      if (is_fresh(o)) give(o.value, {});
+      if (!is_shown(o)) continue;
+      Output shown = o;
+      const uint32_t tangent = half_.inputs[static_cast<size_t>(o.alias)].value->id;
+      shown.alias = static_cast<int>(std::ranges::find(out.reads, tangent) - out.reads.begin());
+      if (o.kind == OutputKind::InputView) {
+        shown.type = mapped(o.type, map);
+        shown.storage_offset = map(o.storage_offset);
+      }
+      give(o.value, std::move(shown));
+    }
     half_.for_each_node([&](const Node* n) {
       if (segments_.at(n) != s) return;
       for (const Value* v : n->results)
-        if (v && read_later_.contains(v)) give(v);
+        if (v && read_later_.contains(v)) give(v, {});
     });
     return out;
   }
 
   const Graph& half_;
+  const std::vector<int> segment_of_output_;
   std::vector<int> ends_;  // per segment, the place after its last node
   std::unordered_map<const Node*, int> segments_;
   std::vector<std::unordered_set<const Node*>> nodes_;
@@ -136,16 +159,26 @@ class Divider {
 
 namespace {
 
-// Outputs in the order in which the half computes them, each with the place of its node; -1: an input.
+// Outputs that the half computes, in its order, each with the place of its node; -1: an input.
 std::vector<std::pair<int, size_t>> order_of_outputs(const Graph& half,
                                                      const std::unordered_map<const Node*, int>& places) {
   std::vector<std::pair<int, size_t>> order;
   for (size_t i = 0; i < half.outputs.size(); ++i) {
     const Value* const v = half.outputs[i].value;
-    order.emplace_back(v->producer ? places.at(v->producer) : -1, i);
+    if (!is_shown(half.outputs[i])) order.emplace_back(v->producer ? places.at(v->producer) : -1, i);
   }
   std::ranges::sort(order);
   return order;
+}
+
+int64_t bytes_of(const Output& o) { return is_shown(o) ? 0 : memory_bytes(o.value->type); }
+
+// Gradients that show a tangent come with the last segment: a hook may write to them, and no segment reads the tangent
+// after that.
+void show_last(const Graph& half, std::vector<int>& segment_of) {
+  const int last = *std::ranges::max_element(segment_of);
+  for (size_t i = 0; i < half.outputs.size(); ++i)
+    if (is_shown(half.outputs[i])) segment_of[i] = last;
 }
 
 }  // namespace
@@ -153,7 +186,7 @@ std::vector<std::pair<int, size_t>> order_of_outputs(const Graph& half,
 std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
   constexpr int64_t kMost = 32;  // each costs some microseconds
   int64_t all = 0;
-  for (const Output& o : half.outputs) all += memory_bytes(o.value->type);
+  for (const Output& o : half.outputs) all += bytes_of(o);
   std::vector<int> out(half.outputs.size(), 0);
   int segment = 0;
   int64_t held = 0;
@@ -161,8 +194,9 @@ std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes) {
     const int64_t limit = std::max(segment == 0 ? std::min(first, bytes) : bytes, all / kMost);
     if (held > 0 && held >= limit) ++segment, held = 0;
     out[i] = segment;
-    held += memory_bytes(half.outputs[i].value->type);
+    held += bytes_of(half.outputs[i]);
   }
+  show_last(half, out);
   return out;
 }
 
@@ -179,7 +213,7 @@ std::vector<int> segments_for_memory(const Graph& half, size_t saved, int64_t co
     all += freed.back().second;
   }
   std::ranges::sort(freed);
-  for (const Output& o : half.outputs) all += memory_bytes(o.value->type);
+  for (const Output& o : half.outputs) all += bytes_of(o);
   std::vector<int> out(half.outputs.size(), 0);
   if (all < kFew) return out;
   int segment = 0;
@@ -188,14 +222,15 @@ std::vector<int> segments_for_memory(const Graph& half, size_t saved, int64_t co
   for (const auto& [place, i] : order_of_outputs(half, places)) {
     if (held >= all / count) ++segment, held = 0;
     out[i] = segment;
-    held += memory_bytes(half.outputs[i].value->type);
+    held += bytes_of(half.outputs[i]);
     for (; next != freed.end() && next->first <= place; ++next) held += next->second;
   }
+  show_last(half, out);
   return out;
 }
 
 std::vector<Segment> divide(const Graph& half, std::span<const int> segment_of_output) {
-  return Divider(half, segment_of_output).run(segment_of_output);
+  return Divider(half, segment_of_output).run();
 }
 
 }  // namespace vesta::graph

@@ -94,6 +94,16 @@ class Pruner {
   std::unordered_set<const Value*> dependent_, zero_;
 };
 
+// Gives a gradient that shows a tangent memory of its own.
+void own_gradient(Graph& half, Output& gradient) {
+  TensorType dense = gradient.value->type;
+  if (!is_non_overlapping_and_dense(dense)) dense.strides = contiguous_strides(dense.sizes);
+  Value* v = half.add_node(get_op("aten::clone"), {gradient.value, None()}, {dense})->results[0];
+  if (gradient.conj_neg.conj) v = half.add_node(get_op("aten::conj_physical"), {v}, {dense})->results[0];
+  if (gradient.conj_neg.neg) v = half.add_node(get_op("aten::neg"), {v}, {dense})->results[0];
+  gradient = {.value = v};
+}
+
 }  // namespace
 
 std::unique_ptr<Graph> for_tangents(const Graph& backward, std::span<const TangentState> states) {
@@ -120,16 +130,6 @@ std::unique_ptr<Graph> for_tangents(const Graph& backward, std::span<const Tange
   }
   Pruner(*out, states).run();
   return out;
-}
-
-void own_gradient(Graph& half, Output& gradient) {
-  if (gradient.kind != OutputKind::Input && gradient.kind != OutputKind::InputView) return;
-  TensorType dense = gradient.value->type;
-  if (!is_non_overlapping_and_dense(dense)) dense.strides = contiguous_strides(dense.sizes);
-  Value* v = half.add_node(get_op("aten::clone"), {gradient.value, None()}, {dense})->results[0];
-  if (gradient.conj_neg.conj) v = half.add_node(get_op("aten::conj_physical"), {v}, {dense})->results[0];
-  if (gradient.conj_neg.neg) v = half.add_node(get_op("aten::neg"), {v}, {dense})->results[0];
-  gradient = {.value = v};
 }
 
 }  // namespace vesta::graph

@@ -14,7 +14,4 @@ namespace vesta::graph {
 // backward pass is linear in its tangents, so that what depends on undefined ones alone is zero.
 std::unique_ptr<Graph> for_tangents(const Graph& backward, std::span<const TangentState> states);
 
-// Gives a gradient of the half that shows a tangent memory of its own.
-void own_gradient(Graph& half, Output& gradient);
-
 }  // namespace vesta::graph

@@ -313,8 +313,6 @@ Training split_training(JointProgram given, const Options& options, const Traced
     std::vector<int> segment_of = buckets.other > 0
                                       ? graph::segments_of(*half.graph, buckets.first, buckets.other)
                                       : graph::segments_for_memory(*half.graph, half.saved.size(), segments);
-    if (std::ranges::any_of(segment_of, [](int s) { return s > 0; }))
-      for (graph::Output& o : half.graph->outputs) graph::own_gradient(*half.graph, o);  // segments hand on values
     const auto divided = std::make_shared<HalfSegments>(*half.graph, std::move(segment_of));
     const std::vector<TangentState> likely = likely_states(half);
     runtime::BackwardPart part{.saved = std::move(half.saved),

@@ -147,3 +147,43 @@ def test_calls_of_the_operators() -> None:
         for call, x in ((compiled, b), (eager, a)):
             sum(t.square().sum() for t in call(x)).backward()
         torch.testing.assert_close(gradients(original, b), gradients(eager, a), rtol=1e-4, atol=1e-4)
+
+
+def joined(x: torch.Tensor, v: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.cat([torch.tanh(torch.tanh(x @ v) @ v), a, b], 1) + torch.cat([a, b, x], 1).sin()
+
+
+def leaves() -> list[torch.Tensor]:
+    made = torch.Generator().manual_seed(1)
+    return [torch.randn(n, 16, generator=made, requires_grad=True) for n in (8, 16, 8, 8)]
+
+
+def test_gradients_that_are_views_of_a_tangent_stay_views() -> None:
+    given = leaves()
+    compiled = vesta.compile(lambda x, a, b: (torch.cat([torch.tanh(x), a, b], 1), x.cos()), options=OPTIONS)
+    joined_up, cosine = compiled(*given[:1], *given[2:])
+    tangent, other = torch.randn_like(joined_up), torch.randn_like(cosine)
+    _, a, b = torch.autograd.grad([joined_up, cosine], given[:1] + given[2:], [tangent, other])
+    assert a.data_ptr() == tangent.data_ptr() + 4 * 16
+    assert b.data_ptr() == tangent.data_ptr() + 4 * 32
+    assert a.stride() == b.stride() == tangent.stride()
+    torch.testing.assert_close(a, tangent[:, 16:32])
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_hook_writes_to_a_gradient_that_shows_a_tangent(writes: bool) -> None:
+    def triple(t: torch.Tensor) -> None:
+        assert t.grad is not None
+        t.grad.mul_(3)
+
+    found = []
+    for compile in (lambda f: f, lambda f: vesta.compile(f, fullgraph=True, options=OPTIONS)):
+        given = leaves()
+        if writes:
+            for t in given[2:]:
+                t.register_post_accumulate_grad_hook(triple)
+        f = compile(joined)
+        for _ in range(2):
+            f(*given).backward(torch.ones(8, 48))
+        found.append([t.grad for t in given])
+    torch.testing.assert_close(found[1], found[0])

@@ -41,14 +41,6 @@ TEST(Tangents, ThatAreExpandedHaveViewsOfOneElement) {
   for (const Expr& stride : g->outputs[0].type.strides) EXPECT_TRUE(stride.is_constant(0));
 }
 
-TEST(Tangents, GetCopiesWhereAGradientNeedsItsOwnMemory) {
-  const auto half = parse(kHalf);
-  for (Output& o : half->outputs) own_gradient(*half, o);
-  verify(*half);
-  for (const Output& o : half->outputs) EXPECT_EQ(o.kind, OutputKind::Fresh);
-  EXPECT_EQ(half->outputs[0].value->producer->op->name, "aten::clone");
-}
-
 // A chain of layers, each with a saved value and a gradient of so many floats.
 std::unique_ptr<Graph> layers(int count, int64_t floats) {
   std::string text;
@@ -70,6 +62,61 @@ TEST(Segments, ForMemoryGiveAndFreeAboutTheSame) {
   const std::vector<int> found = segments_for_memory(*half, 12, 6);
   EXPECT_EQ(found, (std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}));
   for (const Segment& s : divide(*half, found)) verify(*s.graph);
+}
+
+TEST(Segments, ShowTangentsOfWhichGradientsAreViews) {
+  const auto half = parse(R"(input %0 : f32[4, 6] = argument "saved0"
+input %1 : f32[4, 6] = argument "tangent0"
+input %2 : f32[3] = argument "tangent1"
+%3 : f32[4, 6] = aten::mul.Tensor(%1, %0)
+%4 : f32[4, 2]{6, 1} = aten::slice.Tensor(%1, 1, 2, 4)
+%5 : f32[2, 4]{1, 6} = aten::permute(%4, [1, 0])
+%6 : f32[4, 6] = aten::sin(%3)
+output %3
+output view of input 1 : f32[2, 4]{1, 6} offset 2 as %5
+output %6
+output input 2 as %2
+output view of input 1 : f32[4, 2]{6, 1} offset 2 as %4
+)");
+  const std::vector<Segment> found = divide(*half, std::array{0, 1, 1, 1, 0});
+  ASSERT_EQ(found.size(), 2);
+  for (const Segment& s : found) verify(*s.graph);
+  const auto& first = *found[0].graph;
+  ASSERT_EQ(first.outputs.size(), 2);
+  EXPECT_EQ(first.outputs[1].kind, OutputKind::InputView);
+  EXPECT_EQ(found[0].reads.at(static_cast<size_t>(first.outputs[1].alias)), 1);
+  const auto& second = *found[1].graph;
+  ASSERT_EQ(second.outputs.size(), 3);
+  EXPECT_EQ(second.outputs[0].kind, OutputKind::InputView);
+  EXPECT_EQ(to_string(second.outputs[0].storage_offset), "2");
+  EXPECT_EQ(found[1].reads.at(static_cast<size_t>(second.outputs[0].alias)), 1);
+  EXPECT_EQ(second.outputs[2].kind, OutputKind::Input);
+  EXPECT_EQ(found[1].reads.at(static_cast<size_t>(second.outputs[2].alias)), 2);
+  EXPECT_EQ(found[1].gives, (std::vector<uint32_t>{5, 6, 2}));
+}
+
+TEST(Segments, TheLastOneGivesWhatShowsATangent) {
+  const auto half = parse(R"(input %0 : f32[2048, 4096] = argument "saved0"
+input %1 : f32[2048, 4096] = argument "saved1"
+input %2 : f32[2048, 4096] = argument "tangent0"
+%3 : f32[2048, 4096] = aten::mul.Tensor(%2, %0)
+%4 : f32[2048, 4096] = aten::mul.Tensor(%3, %1)
+output input 2 as %2
+output %3
+output %4
+)");
+  EXPECT_EQ(segments_for_memory(*half, 2, 2), (std::vector<int>{1, 0, 1}));
+  EXPECT_EQ(segments_of(*half, 1, 1), (std::vector<int>{1, 0, 1}));
+}
+
+TEST(Segments, ForMemoryAreOneWhereGradientsAreViewsOfTangents) {
+  const auto half = parse(R"(input %0 : f32[4096, 4096] = argument "tangent0"
+%1 : f32[2048, 4096] = aten::slice.Tensor(%0, 0, 0, 2048)
+%2 : f32[2048, 4096] = aten::slice.Tensor(%0, 0, 2048, 4096)
+output view of input 0 : f32[2048, 4096] offset 0 as %1
+output view of input 0 : f32[2048, 4096] offset 8388608 as %2
+)");
+  EXPECT_EQ(segments_for_memory(*half, 0, 6), (std::vector<int>{0, 0}));
 }
 
 TEST(Segments, ForMemoryAreOneWhereThereIsLittle) {
