@@ -19,7 +19,7 @@ struct Segment {
 };
 
 // Per output of the half, the segment that gives it: each has at least `bytes` of outputs, the first one `first`, in
-// the order in which the half computes them.
+// the order in which the half computes them. Outputs that are a tangent or a view of one come with the last segment.
 std::vector<int> segments_of(const Graph& half, int64_t first, int64_t bytes);
 
 // The same for less memory: while a segment runs, all that it reads and gives is held. `saved`: the half's first

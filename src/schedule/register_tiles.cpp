@@ -185,6 +185,17 @@ bool run_as_one(const loops::Dag& dag, const std::vector<Range>& ranges, Ref but
 
 bool is_plain_load(const Instr& i) { return i.kind == InstrKind::Load && i.in[0] == loops::kNoRef; }
 
+// The range along which rows are packed: the longest one, or one whose elements fill lines of the cache, as those of a
+// weight in panels do. Along another range, each element that is packed would be read from a line of its own.
+Range packed_range(const std::vector<Range>& ranges, const Instr& row) {
+  constexpr int64_t kLine = 16;  // floats
+  const auto value = [&](const Range& r) {
+    const auto apart = is_plain_load(row) ? coefficient_of(row.index, r.var) : std::nullopt;
+    return std::pair(apart && apart->is_constant(1) && hint(r.extent) >= kLine, hint(r.extent));
+  };
+  return *std::ranges::max_element(ranges, {}, value);
+}
+
 }  // namespace
 
 std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Target& target) {
@@ -220,10 +231,7 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   const Expr inmost = ranges.back().var;
   const auto along = is_plain_load(row) ? coefficient_of(row.index, inmost) : std::nullopt;
   const bool together = along && along->is_constant(1);
-  if (!together) {
-    out.rows = {*std::max_element(out.rows.begin(), out.rows.end(),
-                                  [](const Range& a, const Range& b) { return hint(a.extent) < hint(b.extent); })};
-  }
+  if (!together) out.rows = {packed_range(out.rows, row)};
   // Columns in panels are one range where a tile is a panel. Otherwise each panel is another product.
   Sizes s{1, 1, 1, hint(ranges.back().extent), 1, 0, 0};
   if (const auto apart = coefficient_of(row.index, out.rows.back().var); together && apart) s.apart = hint(*apart);

@@ -143,14 +143,12 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference* why) {
   if (events::is_on() || is_profiled()) [[unlikely]]
     observed = observe(v);
   const WarningsKept kept(ready.warnings);
-  std::string failed;
-  const GraphRun run =
-      run_graph(graph, v.require_grad, registers.tensors, integers, ready.outputs, failed, why ? &why->guard : nullptr);
+  const GraphRun run = run_graph(graph, v.require_grad, registers.tensors, integers, ready.outputs, ready.failed,
+                                 why ? &why->guard : nullptr);
   if (observed && run != GraphRun::Ran) observed->span.drop();
   if (early && run == GraphRun::Refused) return give_early_up(v, ready), false;
   ready.pending |= run == GraphRun::NotPacked;
   ready.refused = run == GraphRun::Refused;
-  if (run == GraphRun::Failed || run == GraphRun::NotPacked || ready.refused) ready.failed = failed;
   return run == GraphRun::Ran;
 }
 
