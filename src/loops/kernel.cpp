@@ -35,6 +35,17 @@ bool has_scan(const Kernel& k) {
   return std::any_of(k.instrs.begin(), k.instrs.end(), [](const Instr& i) { return i.kind == InstrKind::Scan; });
 }
 
+Ref erf_beside_one(const Kernel& k, const Instr& i) {
+  if (i.kind != InstrKind::Compute || i.prim != Prim::Add || i.dtype != DType::F32) return kNoRef;
+  for (const size_t n : {0, 1}) {
+    const Instr &one = k.instrs[i.in[n]], &erf = k.instrs[i.in[1 - n]];
+    if (one.kind == InstrKind::Constant && one.fimm == 1 && erf.kind == InstrKind::Compute && erf.prim == Prim::Erf &&
+        erf.dtype == DType::F32)
+      return i.in[1 - n];
+  }
+  return kNoRef;
+}
+
 int64_t shared_offset(const Kernel& k, int slot) {
   const Threads& t = k.threads;
   int64_t offset = 0;

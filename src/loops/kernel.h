@@ -238,6 +238,8 @@ int64_t items_of_block(const Kernel& k);
 int64_t shared_bytes(const Kernel& k);
 // Whether a kernel combines elements along a row, each with those before it.
 bool has_scan(const Kernel& k);
+// The error function in an instruction that adds it to 1, as in GELU; kNoRef: the instruction does something else.
+Ref erf_beside_one(const Kernel& k, const Instr& i);
 // Where the row of a slot begins in shared memory.
 int64_t shared_offset(const Kernel& k, int slot);
 // Bytes of scratch that one thread needs: for the rows, or for a product's packed operands and sums.

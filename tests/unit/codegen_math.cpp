@@ -98,6 +98,33 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{Prim::Erfinv, loops::erfinv, 3}, Case{Prim::Digamma, loops::digamma, 1, 1e-9}),
     [](const auto& info) { return std::string(name(info.param.prim)); });
 
+// 1 + erf(x), as in GELU, is as exact as the sum of the two.
+TEST(Math, OnePlusErf) {
+  if (!available(host_target())) GTEST_SKIP() << "no generated code in this build";
+  const int64_t count = 1 << 16;
+  auto k = scheduled(fmt::format(
+      "kernel\nrange p0 parallel {}\nvector p0\nblock 4096\nbuffer b0 f32 read\nbuffer b1 f32 write\nstage\n"
+      "  %0 = load f32 b0[p0]\n  %1 = const f32 1\n  %2 = erf f32 %0\n  %3 = add f32 %1 %2\n  store f32 b1[p0] %3\n",
+      count));
+  auto code = machine::load(*compile({{loops::print(*k), "one_plus_erf"}}, host_target(), {})[0].object);
+  std::vector<float> in(count), out(count);
+  const int64_t zero = count / 2;
+  for (int64_t i = 0; i < count; ++i) in[static_cast<size_t>(i)] = static_cast<float>(i - zero) / 3000;
+  const float special[] = {0.f, -0.f, INFINITY, -INFINITY, NAN, 1e30f, -1e30f, 1e-45f, -1e-45f, 3.9f, -9.2f, -9.3f};
+  std::copy(std::begin(special), std::end(special), in.begin());
+  void* buffers[] = {in.data(), out.data()};
+  code->entry()(buffers, nullptr, nullptr, 0, count / 4096);
+  for (size_t i = 0; i < in.size(); ++i) {
+    const double exact = 1 + std::erf(static_cast<double>(in[i]));
+    if (std::isnan(exact))
+      EXPECT_TRUE(std::isnan(out[i]));
+    else
+      EXPECT_NEAR(out[i], exact, 2e-7) << in[i];
+  }
+  EXPECT_EQ(out[3], 0);  // gelu(-inf) is NaN, as in eager
+  EXPECT_EQ(out[2], 2);
+}
+
 // Quotients of every size and sign, and near integers; equal bit for bit.
 template <class T>
 void remainders_are_exact(DType t, Prim p) {

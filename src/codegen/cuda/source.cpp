@@ -717,22 +717,10 @@ class Writer : ElementLines {
     if (i.prim == Prim::Div && divisors_.contains(i.in[1]))
       return fmt::format("{1} *{2} d{0}", i.in[1], a,
                          loops::is_relative_sum(k_, i.in[1]) ? "" : fmt::format(" e{} *", i.in[1]));
-    if (const Ref erf = erf_beside_one(i); erf != kNoRef)
+    if (const Ref erf = loops::erf_beside_one(k_, i); erf != kNoRef && !arrays_.contains(erf))
       return fmt::format("one_plus_erf({})", value(k_.instrs[erf].in[0]));
     return primitive_text(i.prim, loops::compute_type(k_, i), a, arity(i.prim) > 1 ? operand(i, 1) : std::string(),
                           arity(i.prim) > 2 ? operand(i, 2) : std::string());
-  }
-
-  // The error function in 1 + erf(x), as in GELU; kNoRef: something else is added.
-  Ref erf_beside_one(const Instr& i) const {
-    if (i.prim != Prim::Add || i.dtype != DType::F32) return kNoRef;
-    for (const size_t n : {0, 1}) {
-      const Instr &one = k_.instrs[i.in[n]], &erf = k_.instrs[i.in[1 - n]];
-      if (one.kind == InstrKind::Constant && one.fimm == 1 && erf.kind == InstrKind::Compute && erf.prim == Prim::Erf &&
-          erf.dtype == DType::F32 && !arrays_.contains(i.in[1 - n]))
-        return i.in[1 - n];
-    }
-    return kNoRef;
   }
 
   const std::string& symbol_;

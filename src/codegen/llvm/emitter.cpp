@@ -116,6 +116,7 @@ Value* Emitter::emit_value(Ref r, int u) {
         if (Value* v = load_selected(r, u)) return v;
       }
       if (Value* v = compare_indices(r, u)) return v;
+      if (Value* v = one_plus_erf(r, u)) return v;
       std::array<Value*, 3> in{};
       for (int n = 0; n < arity(i.prim); ++n) in[static_cast<size_t>(n)] = operand(static_cast<size_t>(n));
       at(level);
@@ -137,6 +138,15 @@ Value* Emitter::emit_value(Ref r, int u) {
     }
     default: VESTA_CHECK(false, "instruction {} has no value", r);
   }
+}
+
+Value* Emitter::one_plus_erf(Ref r, int u) {
+  const Ref erf = loops::erf_beside_one(k_, k_.instrs[r]);
+  if (erf == loops::kNoRef) return nullptr;
+  const Ref x = k_.instrs[erf].in[0];
+  Value* in = shape_.vector[r] ? lanes(x, u) : get(x, 0);
+  at(shape_.level[r]);
+  return p_.one_plus_erf(in);
 }
 
 // ---- Loops ----------------------------------------------------------------------------------------------------------

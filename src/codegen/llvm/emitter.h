@@ -97,6 +97,8 @@ class Emitter {
   static bool fits_32_bits(Expr e);
   llvm::Value* index_value(Expr e, int u, DType t);
   llvm::Value* compare_indices(Ref r, int u);
+  // 1 + erf(x) as one function; nullptr: the instruction is something else, or the sum takes no longer.
+  llvm::Value* one_plus_erf(Ref r, int u);
   // Both sides of a comparison of indices and constants that differs between lanes.
   std::optional<std::array<Expr, 2>> compared_indices(Ref r) const;
   // A comparison that changes once along the lanes: at `place`, from `before` to its opposite.

@@ -242,6 +242,8 @@ Value* Primitives::compute(Prim p, DType t, Value* a, Value* b, Value* c) {
   return is_float(t) ? float_compute(p, t, a, b) : integer_compute(p, t, a, b);
 }
 
+Value* Primitives::one_plus_erf(Value* x) { return VectorMath(b_, *this).one_plus_erf(x); }
+
 Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b) {
   Type* type = a->getType();
   auto unary = [&](ID id) { return b_.CreateUnaryIntrinsic(id, a); };

@@ -28,6 +28,7 @@ class Primitives {
                         int64_t i) const;  // a scalar of this type, converted as constants of the IR are
 
   llvm::Value* compute(Prim p, DType t, llvm::Value* a, llvm::Value* b = nullptr, llvm::Value* c = nullptr);
+  llvm::Value* one_plus_erf(llvm::Value* x);  // as in VectorMath
   llvm::Value* cast(DType from, DType to, llvm::Value* v);
   llvm::Value* from_memory(DType t, llvm::Value* v);  // converts a loaded element to a register value
   llvm::Value* to_memory(DType t, llvm::Value* v);

@@ -47,9 +47,11 @@ Value* VectorMath::polynomial(Value* x, std::initializer_list<double> c) {
 }
 
 // NaN stays NaN.
-Value* VectorMath::clamp(Value* x, double low, double high) {
+Value* VectorMath::clamp(Value* x, double low, double high) { return at_most(at_least(x, low), high); }
+
+Value* VectorMath::at_least(Value* x, double low) {
   Value* l = number(x, low);
-  return at_most(b_.CreateSelect(b_.CreateFCmpOGT(l, x), l, x), high);
+  return b_.CreateSelect(b_.CreateFCmpOGT(l, x), l, x);
 }
 
 Value* VectorMath::at_most(Value* x, double high) {
@@ -120,16 +122,21 @@ Value* VectorMath::exp_in_range(Value* x) {
 
 Value* VectorMath::exp2(Value* x) {
   Value* vanishes = b_.CreateFCmpOLT(x, number(x, -150));
-  Value* c = at_most(b_.CreateSelect(vanishes, number(x, 0), x), 129);
+  const Exp2Parts e = exp2_parts(at_most(b_.CreateSelect(vanishes, number(x, 0), x), 129));
+  return b_.CreateSelect(vanishes, number(x, 0), scale(e.power, e.n, e.whole));
+}
+
+VectorMath::Exp2Parts VectorMath::exp2_parts(Value* x) {
+  Exp2Parts out{};
   Value* magic = number(x, 0x1.8p23);
-  Value* shifted = b_.CreateFAdd(c, magic);
-  Value* whole = b_.CreateFSub(shifted, magic);
-  Value* r = b_.CreateFSub(c, whole);
+  Value* shifted = b_.CreateFAdd(x, magic);
+  out.whole = b_.CreateFSub(shifted, magic);
+  Value* r = b_.CreateFSub(x, out.whole);
   Value* p = polynomial(r, {1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
                             2.402264791363012e-1, 6.931472028550421e-1});
-  p = p_.fma(p, r, number(x, 1));
-  Value* n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
-  return b_.CreateSelect(vanishes, number(x, 0), scale(p, n, whole));
+  out.power = p_.fma(p, r, number(x, 1));
+  out.n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
+  return out;
 }
 
 // 2 * (h * (exp(r) - 1) + (h - 1/2)) with h = 2^(n-1): exact where it matters, and no overflow before the last step.
@@ -355,6 +362,17 @@ Value* VectorMath::erf(Value* x) {
   r = p_.fma(r, a, b_.CreateFNeg(a));
   Value* large = with_sign_of(b_.CreateFSub(number(x, 1), exp_in_range(r)), x);
   return b_.CreateSelect(b_.CreateFCmpOGT(t, number(x, 0.927734375)), large, small);
+}
+
+// erfc(|x|) is 2 to the power of a polynomial, which was fitted for the least error of the result.
+Value* VectorMath::one_plus_erf(Value* x) {
+  if (is_avx512(x)) return nullptr;
+  Value* t = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
+  Value* p = polynomial(t, {-3.92163456e-5, 4.00974444e-4, -1.36311131e-3, -9.53616633e-4, 2.83876229e-2,
+                            -1.48532972e-1, -9.18407500e-1, -1.62790906});
+  const Exp2Parts e = exp2_parts(at_least(b_.CreateFMul(p, t), -127));
+  Value* other = b_.CreateFMul(e.power, power_of_two(e.n));
+  return b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0)), other, b_.CreateFSub(number(x, 2), other));
 }
 
 }  // namespace vesta::codegen

@@ -14,6 +14,8 @@ class VectorMath {
   VectorMath(llvm::IRBuilder<>& builder, Primitives& primitives) : b_(builder), p_(primitives) {}
   // p(x), or nullptr if there is no polynomial for p.
   llvm::Value* compute(Prim p, llvm::Value* x);
+  // 1 + erf(x) of F32, to within 2e-7; nullptr where the sum of the two takes no longer.
+  llvm::Value* one_plus_erf(llvm::Value* x);
   // Rem or Mod of F32 or F64, exact; nullptr if the processor cannot.
   llvm::Value* remainder(Prim p, DType t, llvm::Value* a, llvm::Value* b);
 
@@ -55,6 +57,13 @@ class VectorMath {
     llvm::Value* tail;   // exp(r) - 1 - r
   };
   ExpParts exp_parts(llvm::Value* x);
+  // The parts of 2^x = power * 2^n for |x| < 2^22.
+  struct Exp2Parts {
+    llvm::Value* n;      // integer
+    llvm::Value* whole;  // n as a float
+    llvm::Value* power;  // 2^(x - n)
+  };
+  Exp2Parts exp2_parts(llvm::Value* x);
   // The parts of x = 2^k * (1 + f) for a positive normal x, with 1 + f near 1, and of log(x); n is k as a float.
   struct LogParts {
     llvm::Value* k;
@@ -65,12 +74,13 @@ class VectorMath {
   // r with the values of a logarithm at infinity, at its pole and below it.
   llvm::Value* log_ends(llvm::Value* r, llvm::Value* x, double pole);
 
-  llvm::Value* power_of_two(llvm::Value* n);                               // n in [-126, 127]
+  llvm::Value* power_of_two(llvm::Value* n);                               // n in [-126, 127]; 0 for n = -127
   llvm::Value* scale(llvm::Value* x, llvm::Value* n, llvm::Value* whole);  // x * 2^n for any n in [-252, 254]
   llvm::Value* exp_in_range(llvm::Value* x);                               // no overflow, no denormals
 
   llvm::Value* number(llvm::Value* like, double v) { return p_.number(like->getType(), v); }
   llvm::Value* polynomial(llvm::Value* x, std::initializer_list<double> highest_first);
+  llvm::Value* at_least(llvm::Value* x, double low);
   llvm::Value* at_most(llvm::Value* x, double high);
   llvm::Value* clamp(llvm::Value* x, double low, double high);
   llvm::Type* integers(llvm::Value* x);
