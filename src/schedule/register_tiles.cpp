@@ -185,8 +185,8 @@ bool run_as_one(const loops::Dag& dag, const std::vector<Range>& ranges, Ref but
 
 bool is_plain_load(const Instr& i) { return i.kind == InstrKind::Load && i.in[0] == loops::kNoRef; }
 
-// The range along which rows are packed: the longest one, or one whose elements fill lines of the cache, as those of a
-// weight in panels do. Along another range, each element that is packed would be read from a line of its own.
+// The range along which rows are packed. It is the longest one, unless the elements of another one are adjacent in
+// memory and fill cache lines: packing along any other range reads one element from each cache line.
 Range packed_range(const std::vector<Range>& ranges, const Instr& row) {
   constexpr int64_t kLine = 16;  // floats
   const auto value = [&](const Range& r) {
