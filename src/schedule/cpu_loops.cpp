@@ -9,6 +9,7 @@
 #include "schedule/divisor.h"
 #include "schedule/loop_nest.h"
 #include "schedule/register_tiles.h"
+#include "schedule/rows_apart.h"
 
 namespace vesta::schedule {
 
@@ -245,6 +246,7 @@ class LoopChooser : LoopNest {
       make_inner(t, extent(t) <= 4 * kTransposeTile ? extent(t) : 2 * kTransposeTile);
       return;
     }
+    if (rows_are_apart(dag_, ranges_, v, lanes())) return;
     int64_t room = kItemElements / std::max<int64_t>(1, extent(v));
     double total = 1;
     for (size_t d = 0; d < ranges_.size(); ++d) total *= static_cast<double>(extent(d));

@@ -54,7 +54,15 @@ def extremes(x: torch.Tensor) -> torch.Tensor:
 
 def factors(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     zeros = x * torch.tensor([[1.0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 0, 1]])
-    return zeros.prod(1), zeros.prod(), x.prod(0, keepdim=True), x[:, :1].prod(1), x[:0].prod(0), x.sum().prod()
+    return (
+        zeros.prod(1),
+        zeros.prod(),
+        zeros[:2].prod(),
+        x.prod(0, keepdim=True),
+        x[:, :1].prod(1),
+        x[:0].prod(0),
+        x.sum().prod(),
+    )
 
 
 @pytest.mark.parametrize("function", [extremes, factors])
@@ -64,6 +72,21 @@ def test_formulas_of_ours(function: Program):
     x, plain = (numbers(3, 4, dtype=torch.float64)() for _ in range(2))
     for t, f in ((x, compiled), (plain, function)):
         loss_of([*y] if isinstance(y := f(t), tuple) else [y]).backward()
+    torch.testing.assert_close(x.grad, plain.grad)
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_the_gradient_of_a_product_has_a_gradient(zeros: int):
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (x * x.prod(1, keepdim=True)).sum()
+
+    compiled = strictly(function)
+    x, plain = (numbers(3, 4, dtype=torch.float64)() for _ in range(2))
+    for t, f in ((x, compiled), (plain, function)):
+        with torch.no_grad():
+            t[1, :zeros] = 0
+        (gradient,) = torch.autograd.grad(f(t), t, create_graph=True)
+        (gradient * torch.arange(12.0, dtype=torch.float64).view(3, 4)).sum().backward()
     torch.testing.assert_close(x.grad, plain.grad)
 
 

@@ -1,6 +1,10 @@
 // Generated code against the interpreter: every kind of instruction, over sizes around the vector length.
 #include "codegen_run.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 namespace vesta::codegen::testing {
@@ -189,6 +193,128 @@ stage
     std::vector<Array> arrays = {random_array(DType::F32, 300, 1), make_array(DType::F32, 300)};
     expect_same(text(kernel, {{"BEGIN", begin}, {"END", "0"}}), arrays, {});
   }
+}
+
+// A number of 64 bits that is the same for all lanes beside an index: a class, the length of a row.
+TEST(CodegenPointwise, IndexBesideANumberOfTheRow) {
+  const char* kernel = R"(kernel
+range p0 parallel 12
+range p1 parallel 75
+vector p1
+block 75
+buffer b0 i64 read
+buffer b1 bool write
+buffer b2 bool write
+stage
+  %0 = load i64 b0[p0]
+  %1 = index i64 [p1 - 20]
+  %2 = OP i64 %0 %1
+  store bool b1[75*p0 + p1] %2
+  %3 = OP i64 %1 %0
+  store bool b2[75*p0 + p1] %3
+)";
+  Array numbers = make_array(DType::I64, 12);
+  const int64_t far = int64_t{1} << 32;  // equal to 0 in 32 bits
+  const std::array values{int64_t{0}, int64_t{-20}, int64_t{-21}, int64_t{54}, int64_t{55},        far,
+                          -far,       far + 3,      INT64_MAX,    INT64_MIN,   int64_t{INT32_MAX}, int64_t{INT32_MIN}};
+  for (size_t i = 0; i < values.size(); ++i) numbers.set(static_cast<int64_t>(i), {0, values[i]});
+  for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    SCOPED_TRACE(op);
+    expect_same(text(kernel, {{"OP", op}}), {numbers, make_array(DType::Bool, 900), make_array(DType::Bool, 900)}, {});
+  }
+}
+
+// Rows that are divided where a condition changes: padding of an image, joined rows.
+constexpr const char* kPadded = R"(kernel
+range p0 parallel 20
+range p1 parallel COLUMNS
+vector p1
+block BLOCK
+buffer b0 TYPE read
+buffer b1 TYPE write
+stage
+  %0 = index i64 [p1 - LEFT]
+  %1 = const i64 0
+  %2 = ge i64 %0 %1
+  %3 = const i64 WIDTH
+  %4 = lt i64 %0 %3
+  %5 = and bool %2 %4
+  %6 = index i64 [p0 - 2]
+  %7 = ge i64 %6 %1
+  %8 = const i64 16
+  %9 = lt i64 %6 %8
+  %10 = and bool %7 %9
+  %11 = and bool %5 %10
+  %12 = load TYPE b0[WIDTH*p0 + p1 - LEFT - 2*WIDTH] if %11
+  %13 = const TYPE 3
+  %14 = select TYPE %11 %12 %13
+  store TYPE b1[COLUMNS*p0 + p1] %14
+)";
+
+std::string padded(DType t, int64_t left, int64_t width, int64_t right, int64_t block) {
+  const int64_t columns = left + width + right;
+  return text(kPadded, {{"2*WIDTH", std::to_string(2 * width)},
+                        {"COLUMNS", std::to_string(columns)},
+                        {"BLOCK", std::to_string(block)},
+                        {"LEFT", std::to_string(left)},
+                        {"WIDTH", std::to_string(width)},
+                        {"TYPE", std::string(name(t))}});
+}
+
+TEST(CodegenPointwise, PaddedRows) {
+  for (const DType t : {DType::F32, DType::F64, DType::I64, DType::U8})
+    for (const int64_t width : {64, 129, 200})
+      for (const auto& [left, right] : {std::pair{1, 1}, {16, 16}, {0, 5}, {33, 0}, {70, 90}})
+        for (const int64_t block : {64, 128, 512}) {  // a part of a row, or a whole one
+          SCOPED_TRACE(::testing::Message() << name(t) << ' ' << left << ' ' << width << ' ' << right << ' ' << block);
+          expect_same(padded(t, left, width, right, block),
+                      {random_array(t, 16 * width, 1), make_array(t, 20 * (left + width + right))}, {});
+        }
+}
+
+// No vector is masked where conditions change between vectors.
+TEST(CodegenPointwise, RowsAreDividedWhereAConditionChanges) {
+  const auto masks = [](int64_t left, int64_t width) {
+    const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("padded{}", getpid());
+    CompileOptions options;
+    options.dump_dir = folder.string();
+    const auto kernel = scheduled(padded(DType::F32, left, width, left, 32 * host_lanes()));
+    compile(std::vector<Request>{{loops::print(*kernel), "padded"}}, host_target(), options);
+    std::ifstream file(folder / "padded.ll");
+    const std::string ir((std::istreambuf_iterator<char>(file)), {});
+    std::filesystem::remove_all(folder);
+    EXPECT_NE(ir.find("define"), std::string::npos);
+    return ir.find("masked.load") != std::string::npos;
+  };
+  const int64_t l = host_lanes();
+  EXPECT_FALSE(masks(l, 20 * l));
+  EXPECT_TRUE(masks(1, 20 * l - 2));
+}
+
+// The last vector of a row computes columns again, unless the kernel reads what it writes.
+TEST(CodegenPointwise, RowsThatEndWithinAVector) {
+  const char* kernel = R"(kernel
+range p0 parallel 9
+range p1 parallel COLUMNS
+vector p1
+block 64
+buffer b0 TYPE read
+buffer b1 TYPE write
+stage
+  %0 = load TYPE b0[70*p0 + p1]
+  %1 = load TYPE bSECOND[COLUMNS*p0 + p1]
+  %2 = add TYPE %0 %1
+  store TYPE b1[COLUMNS*p0 + p1] %2
+)";
+  for (const DType t : {DType::F32, DType::F64, DType::I32, DType::U8})
+    for (const int64_t columns : {3, 8, 12, 31, 60, 65, 69})
+      for (const bool in_place : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << name(t) << ' ' << columns << ' ' << in_place);
+        expect_same(text(kernel, {{"COLUMNS", std::to_string(columns)},
+                                  {"TYPE", std::string(name(t))},
+                                  {"SECOND", in_place ? "1" : "0"}}),
+                    {random_array(t, 9 * 70, 1), random_array(t, 9 * columns, 2)}, {});
+      }
 }
 
 TEST(CodegenPointwise, DivModAndIndexValues) {

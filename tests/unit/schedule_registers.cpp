@@ -217,6 +217,25 @@ output %2
   }
 }
 
+// The result is transposed, so the rows are outputs of the layer. The 16 of a panel lie together, and the panels,
+// although there are more of them, lie apart.
+TEST(Registers, RowsArePackedWhereTheirElementsLieTogether) {
+  const Plan plan = plan_of(R"(
+input %0 : f32[2, 384, 512] = argument "x"
+input %1 : f32[30, 384, 16] = parameter "panels"
+%2 : f32[2, 512, 384]{196608, 1, 512} = aten::permute(%0, [0, 2, 1])
+%3 : f32[2, 512, 480] = vesta::packed_linear(%2, %1, none, 480)
+%4 : f32[2, 480, 512]{245760, 1, 480} = aten::permute(%3, [0, 2, 1])
+%5 : f32[2, 480, 512] = aten::clone(%4, memory_format=format.contiguous)
+output %5
+)",
+                            target_of(32, 2));
+  ASSERT_TRUE(only_kernel(plan));
+  const loops::Kernel& kernel = *only_kernel(plan)->kernel;
+  EXPECT_TRUE(kernel.registers.packs_rows);
+  EXPECT_TRUE(kernel.registers.row_block.is_constant(16));
+}
+
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
   const auto panel = [](int64_t columns, const Target& target) { return panel_of(64, columns, 768, 768, target); };

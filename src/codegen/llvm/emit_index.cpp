@@ -175,48 +175,45 @@ Value* Emitter::index_value(Expr e, int u, DType t) {
   return p_.cast(narrow ? DType::I32 : DType::I64, t, v);
 }
 
-std::optional<std::array<Expr, 2>> Emitter::compared_indices(Ref r) const {
+bool Emitter::compares_lanes(Ref r) const {
   const loops::Instr& i = k_.instrs[r];
   const bool compares = i.prim == Prim::Lt || i.prim == Prim::Le || i.prim == Prim::Gt || i.prim == Prim::Ge ||
                         i.prim == Prim::Eq || i.prim == Prim::Ne;
-  if (i.kind != loops::InstrKind::Compute || !compares || lanes_ == 1 || !shape_.vector[r]) return std::nullopt;
-  std::array<Expr, 2> sides;
-  for (size_t n = 0; n < 2; ++n) {
-    const loops::Instr& side = k_.instrs[i.in[n]];
-    const bool is_index = side.kind == loops::InstrKind::Index;
-    if (side.dtype != DType::I64 || (!is_index && side.kind != loops::InstrKind::Constant)) return std::nullopt;
-    sides[n] = is_index ? side.index : Expr(side.imm);
-  }
-  return sides;
+  return i.kind == loops::InstrKind::Compute && compares && lanes_ > 1 && shape_.vector[r] &&
+         k_.instrs[i.in[0]].dtype == DType::I64 && k_.instrs[i.in[1]].dtype == DType::I64;
 }
 
-std::optional<Emitter::Turn> Emitter::turn_of(Ref r) const {
-  const auto sides = compared_indices(r);
-  const Prim prim = k_.instrs[r].prim;
-  if (!sides || prim == Prim::Eq || prim == Prim::Ne) return std::nullopt;
-  const Expr difference = (*sides)[0] - (*sides)[1];
-  const auto slope = coefficient_of(difference, shape_.lane);
-  if (!slope || !(slope->is_constant(1) || slope->is_constant(-1))) return std::nullopt;
-  const Expr rest = difference - *slope * shape_.lane;
-  if (!rest.is_constant()) return std::nullopt;
-  // A rising difference changes the comparison where it reaches 0 (Lt, Ge) or exceeds it; a falling one where it falls
-  // below 0 (Lt, Ge) or reaches it.
-  const bool rises = slope->is_constant(1), less = prim == Prim::Lt || prim == Prim::Le;
-  const bool with_zero = prim == Prim::Lt || prim == Prim::Ge;
-  const int64_t zero = rises ? -rest.constant() : rest.constant();
-  return Turn{zero + (rises == with_zero ? 0 : 1), less == rises};
-}
-
-// Compares two indices in 32 bits, of which a vector holds twice as many; nullptr if r is something else.
-Value* Emitter::compare_indices(Ref r, int u) {
-  if (const auto it = known_.find(r); it != known_.end())
-    return llvm::ConstantInt::getBool(p_.register_type(DType::Bool, lanes_), it->second);
-  const auto sides = compared_indices(r);
-  if (!sides || !fits_32_bits((*sides)[0]) || !fits_32_bits((*sides)[1])) return nullptr;
-  Value* a = vector((*sides)[0], u, b_.getInt32Ty());
-  Value* b = vector((*sides)[1], u, b_.getInt32Ty());
+Value* Emitter::narrow_lanes(Ref r) {
+  const std::pair<Ref, int> key(r, kNarrow);
+  if (Value* known = find(&Scope::splats, key)) return known;
+  Value* v = get(r, 0);
   at(shape_.level[r]);
-  return p_.compute(k_.instrs[r].prim, DType::I32, a, b, nullptr);
+  v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, number(INT32_MIN));
+  v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, number(INT32_MAX));
+  v = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), b_.CreateTrunc(v, b_.getInt32Ty()));
+  scopes_[scope_index(shape_.level[r])].splats[key] = v;
+  return v;
+}
+
+Value* Emitter::compare_indices(Ref r, int u) {
+  if (const auto it = known_.find(r); it != known_.end()) return b_.getInt1(it->second);
+  if (!compares_lanes(r)) return nullptr;
+  const loops::Instr& i = k_.instrs[r];
+  const std::array sides{loops::index_or_constant(k_.instrs[i.in[0]]), loops::index_or_constant(k_.instrs[i.in[1]])};
+  for (size_t n = 0; n < 2; ++n) {
+    if (sides[n]) {
+      // Beside a number that is clamped, an index must not reach the bounds of 32 bits.
+      const bool clamped = !sides[1 - n];
+      if (!fits_32_bits(*sides[n])) return nullptr;
+      if (clamped && (*lower_bound(*sides[n]) == INT32_MIN || *upper_bound(*sides[n]) == INT32_MAX)) return nullptr;
+    } else if (shape_.vector[i.in[n]]) {
+      return nullptr;
+    }
+  }
+  std::array<Value*, 2> in{};
+  for (size_t n = 0; n < 2; ++n) in[n] = sides[n] ? vector(*sides[n], u, b_.getInt32Ty()) : narrow_lanes(i.in[n]);
+  at(shape_.level[r]);
+  return p_.compute(i.prim, DType::I32, in[0], in[1], nullptr);
 }
 
 }  // namespace vesta::codegen

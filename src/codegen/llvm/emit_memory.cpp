@@ -61,6 +61,7 @@ void Emitter::store_vector(Value* v, Value* pointer, int64_t align, Value* mask)
 // that a plain fence orders.
 bool Emitter::streams(const Instr& i, int64_t elements) const {
   if (!k_.buffers[static_cast<size_t>(i.buffer)].stream || !p_.target().streaming_stores || lanes_ == 1) return false;
+  if (overlaps_) return false;
   const Expr start = substitute(i.index, [&](Expr symbol) { return symbol == shape_.lane ? Expr(0) : symbol; });
   return provably_divisible(start, elements) && elements * element_size(i.dtype) >= 16;
 }
@@ -188,6 +189,7 @@ Value* Emitter::run_pointer(const Instr& i, int level, int u) {
 // The pointer if the condition holds, otherwise a pointer to zeros. A masked load without active lanes may cost
 // thousands of instructions if its address has no memory.
 Value* Emitter::readable(Value* pointer, Value* condition) {
+  if (llvm::isa<llvm::Constant>(condition) && llvm::cast<llvm::Constant>(condition)->isAllOnesValue()) return pointer;
   if (!zero_) {
     llvm::Type* type = b_.getInt64Ty();
     if (lanes_ > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
@@ -286,13 +288,12 @@ Value* Emitter::load(Ref r, int u) {
   }
   llvm::Type* type = p_.memory_type(t, lanes_);
   if (shape_.is_run(i.index)) {
-    const bool own_lanes = i.in[0] != kNoRef && shape_.vector[i.in[0]];
+    const bool masked = i.in[0] != kNoRef, own_lanes = masked && shape_.vector[i.in[0]];
+    const auto* same = masked && !own_lanes ? llvm::dyn_cast<llvm::Constant>(get(i.in[0], 0)) : nullptr;
+    if (same && same->isNullValue()) return llvm::Constant::getNullValue(p_.register_type(t, lanes_));
     Value* pointer = own_lanes ? run_pointer(i, level, u) : readable_run(i, level, u);
     Value* mask = own_lanes ? combined_mask(i.in[0], u, level) : mask_;
-    const auto* same = llvm::dyn_cast_or_null<llvm::Constant>(mask);
-    if (same && same->isNullValue()) return llvm::Constant::getNullValue(p_.register_type(t, lanes_));
-    if (same && same->isAllOnesValue()) mask = nullptr;
-    if (own_lanes && mask) pointer = readable(pointer, b_.CreateOrReduce(mask));
+    if (own_lanes) pointer = readable(pointer, b_.CreateOrReduce(mask));
     return p_.from_memory(t, load_vector(type, pointer, element_size(t), mask));
   }
   Value* mask = combined_mask(i.in[0], u, level);

@@ -4,7 +4,6 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/check.h"
 
@@ -44,6 +43,11 @@ void Emitter::at(int level) { b_.SetInsertPoint(scopes_[scope_index(level)].end)
 
 void Emitter::loop(Value* start, Value* limit, Value* step, int before_level, int body_level, bool surely_runs,
                    Expr var, const std::function<void(Value*)>& body) {
+  const auto *first = llvm::dyn_cast<llvm::ConstantInt>(start), *last = llvm::dyn_cast<llvm::ConstantInt>(limit);
+  if (first && last) {
+    if (first->getSExtValue() >= last->getSExtValue()) return;
+    surely_runs = true;
+  }
   llvm::Instruction* end = scopes_.back().end;
   BasicBlock* here = end->getParent();
   BasicBlock* exit = here->splitBasicBlock(end);
@@ -258,62 +262,99 @@ int Emitter::column_unroll() const {
   return u;
 }
 
-// Some conditions change once along the columns (padding, joined tensors), at a turn. Between two turns they are
-// constant, so only the vector that contains a turn is masked. False: the kernel has no such condition, or too many.
-bool Emitter::split_span() {
-  constexpr size_t kMostTurns = 3, kMostInstructions = 400;  // of all loops together
+// The columns of one work item up to `limit`, divided at their turns (loops/turns.h), so that only the vector that
+// contains a turn is masked. False: they are not divided.
+bool Emitter::divided_span(Value* limit) {
   const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
-  if (lanes_ == 1 || !extent.is_constant() || !provably_at_least(k_.block, extent) || takes_pairs()) return false;
-  if (k_.tile.rows > 0) return false;
-  const int64_t n = extent.constant(), whole = n / lanes_ * lanes_;
-  std::map<Ref, Turn> turns;
-  std::set<int64_t> places;
-  for (Ref r = 0; r < k_.instrs.size(); ++r) {
-    const std::optional<Turn> turn = turn_of(r);
-    if (!turn) continue;
-    turns.emplace(r, *turn);
-    if (turn->place > 0 && turn->place < n) places.insert(turn->place);
-  }
-  if (places.empty() || places.size() > kMostTurns) return false;
-  if ((3 * places.size() + 3) * k_.instrs.size() > kMostInstructions) return false;
-  if (whole / lanes_ < 4 * static_cast<int64_t>(places.size())) return false;
+  if (lanes_ == 1 || !extent.is_constant() || !k_.block.is_constant() || takes_pairs() || k_.tile.rows > 0)
+    return false;
+  const int64_t n = extent.constant(), block = std::min(n, k_.block.constant());
+  const Expr first = shape_.block_index * k_.block;
+  const loops::Turns turns = loops::turns_along(k_.instrs, shape_.lane, first + shape_.lane, n);
+  if (!loops::divides_row(turns, block / lanes_, k_.instrs.size())) return false;
 
-  const int u = column_unroll();
-  const auto vectors = [&](int64_t from, int64_t to, int count) {
-    if (from >= to) return;
-    loop(number(from), number(to), int64_t{count} * lanes_, 2, 4, true, shape_.lane, [&](Value* lane) {
+  Value* const base = block == n ? number(0) : scalar(first);
+  at(2);
+  const auto whole_vectors = [&](Value* v) { return b_.CreateAnd(v, number(-int64_t{lanes_})); };
+  const auto smaller = [&](Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); };
+  const auto larger = [&](Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), b, a); };
+  Value* const whole = whole_vectors(limit);
+  const auto vectors = [&](Value* from, Value* to, int count) {
+    loop(from, to, int64_t{count} * lanes_, 2, 4, false, shape_.lane, [&](Value*) {
       count_ = count;
-      mask_ = to > whole ? tail_mask(lane, number(n)) : nullptr;
       stages();
-      mask_ = nullptr;
     });
+    at(2);
   };
-  const auto between = [&](int64_t from, int64_t to) {  // emits columns without a turn
+  const int u = column_unroll();
+  const auto between = [&](Value* from, Value* to, int64_t next) {  // emits columns before `next` without a turn
     known_.clear();
-    for (const auto& [r, turn] : turns) known_[r] = (from < turn.place) == turn.before;
-    const int64_t groups = from + (to - from) / (u * lanes_) * (u * lanes_);
+    for (const auto& [r, turn] : turns.conditions) known_[r] = (next <= turn.place) == turn.before;
+    const std::vector<bool> vector = shape_.vector;
+    shape_.drop_lanes(known_);
+    Value* const groups = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), number(-int64_t{u} * lanes_)));
     vectors(from, groups, u);
-    if (u > 1) vectors(groups, to, 1);
+    if (u > 1) vectors(larger(from, groups), to, 1);
+    shape_.vector = vector;
     known_.clear();
   };
-  int64_t from = 0;
-  for (const int64_t place : places) {
-    if (place < from) continue;
-    const int64_t begin = std::min(place / lanes_ * lanes_, whole);
-    between(from, begin);
-    from = begin;
-    if (place % lanes_ == 0 || begin == whole) continue;
-    vectors(begin, begin + lanes_, 1);
-    from = begin + lanes_;
+  Value* from = number(0);
+  for (const int64_t place : turns.places) {
+    Value* const turn = smaller(larger(b_.CreateSub(number(place), base), number(0)), whole);
+    Value* const begin = larger(from, whole_vectors(turn));
+    Value* const end = larger(from, whole_vectors(b_.CreateAdd(turn, number(lanes_ - 1))));
+    between(from, begin, place);
+    if (place % lanes_ != 0) vectors(begin, end, 1);
+    from = end;
   }
-  between(from, whole);
-  if (whole < n) vectors(whole, n, 1);
+  between(from, whole, n);
+  if (n % lanes_ != 0) partial_vector(whole, limit);
   return true;
+}
+
+// The columns of one work item from `from` on, which are fewer than a vector has lanes, if there are any.
+void Emitter::partial_vector(Value* from, Value* limit) {
+  overlaps_ = columns_may_overlap();
+  at(2);
+  Value* start =
+      overlaps_ ? b_.CreateSelect(b_.CreateICmpEQ(from, limit), limit, b_.CreateSub(limit, number(lanes_))) : from;
+  loop(start, limit, lanes_, 2, 4, false, shape_.lane, [&](Value* at) {
+    count_ = 1;
+    mask_ = overlaps_ ? nullptr : tail_mask(at, limit);
+    stages();
+    mask_ = nullptr;
+  });
+  overlaps_ = false;
+}
+
+// Whether the last vector of a row, or of a block, may begin earlier, so that it is a whole one which computes some
+// elements again: masked stores of AVX2 take as long as a dozen others on processors of AMD. `elements`: of the last
+// block, or 0 if it is not known.
+bool Emitter::may_overlap(std::span<const loops::Stage> stages, int64_t elements) const {
+  if (lanes_ == 1 || p_.target().avx512 || elements < lanes_ || k_.tile.rows > 0) return false;
+  const auto happens_once = [&](Ref r) {
+    switch (k_.instrs[r].kind) {
+      case InstrKind::Load: return bool{shape_.ordered[r]};
+      case InstrKind::Accumulate: return shape_.kind == LoopKind::Rows;
+      case InstrKind::StoreAdd:
+      case InstrKind::Scan:
+      case InstrKind::RowStore: return true;
+      default: return false;
+    }
+  };
+  return std::ranges::none_of(stages, [&](const loops::Stage& s) {
+    return shape_.pairs[index_of(s)] || std::ranges::any_of(s.body, happens_once);
+  });
+}
+
+bool Emitter::columns_may_overlap() const {
+  const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
+  const bool known = extent.is_constant() && k_.block.is_constant();
+  return may_overlap(k_.stages, known ? (extent.constant() - 1) % k_.block.constant() + 1 : 0);
 }
 
 // The columns of one work item, in groups of `u` vectors. The rest is processed one vector at a time, masked.
 void Emitter::column_span() {
-  if (split_span()) return;
   const loops::Range& range = k_.ranges[static_cast<size_t>(k_.vector)];
   Expr block = k_.block;
   bool whole = provably_divisible(range.extent, block);
@@ -321,12 +362,14 @@ void Emitter::column_span() {
   int u = column_unroll();
   int weight = 0;
   for (const loops::Stage& s : k_.stages) weight += shape_.weight(s);
-  Value* limit = scalar(block);
-  if (!whole) {
+  const bool one = range.extent.is_constant() && provably_at_least(block, range.extent);
+  Value* limit = scalar(one ? range.extent : block);
+  if (!whole && !one) {
     Value* left = scalar(range.extent - shape_.block_index * block);
     at(2);
     limit = b_.CreateSelect(b_.CreateICmpSLT(left, limit), left, limit);
   }
+  if (divided_span(limit)) return;
   Value* done = b_.getInt64(0);
   bool one_masked = !whole && !full && u == 1 && single_masked_loop(weight);
   if (!one_masked) {
@@ -341,6 +384,17 @@ void Emitter::column_span() {
     });
     done = main;
     if (whole || (u == 1 && full)) return;
+  }
+  if (!full && columns_may_overlap()) {
+    Value* const vectors = b_.CreateAnd(limit, number(-int64_t{lanes_}));
+    if (u > 1) {
+      loop(done, vectors, lanes_, 2, 4, false, shape_.lane, [&](Value*) {
+        count_ = 1;
+        stages();
+      });
+    }
+    partial_vector(vectors, limit);
+    return;
   }
   loop(done, limit, lanes_, 2, 4, one_masked, shape_.lane, [&](Value* at) {
     count_ = 1;
@@ -478,6 +532,18 @@ void Emitter::row_span(const loops::Stage& s, const Loop& l) {
     count_ = 1;
     if (all_in_main) return;
     done = main;
+  }
+  if (!full && known && may_overlap({&s, 1}, n)) {
+    const auto one = [&] {
+      count_ = 1;
+      body(s);
+    };
+    const int64_t vectors = n / lanes_ * lanes_, from = one_masked ? 0 : n / step * step;
+    innermost(number(from), number(vectors), lanes_, (vectors - from) / lanes_, true, l.var, one);
+    overlaps_ = true;
+    innermost(number(n - lanes_), number(n), lanes_, 1, true, l.var, one);
+    overlaps_ = false;
+    return;
   }
   bool surely = known ? n % step != 0 : one_masked && lower_bound(l.extent).value_or(0) > 0;
   int64_t trips = one_masked ? (known ? (n + lanes_ - 1) / lanes_ : -1) : u;

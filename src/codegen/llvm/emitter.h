@@ -14,6 +14,7 @@
 #include "codegen/llvm/primitives.h"
 #include "codegen/llvm/shape.h"
 #include "loops/register_product.h"
+#include "loops/turns.h"
 
 namespace vesta::codegen {
 
@@ -28,13 +29,14 @@ class Emitter {
 
  private:
   using Ref = loops::Ref;
+  static constexpr int kNarrow = 32;  // bits
 
   struct Scope {
     int level = 0;
     llvm::Instruction* end = nullptr;  // the scope's code goes before it
     std::map<std::pair<Ref, int>, llvm::Value*> values;
-    std::map<std::pair<Ref, int>, llvm::Value*> splats;
-    std::unordered_map<Expr, llvm::Value*> scalars;  // index expressions, 64-bit
+    std::map<std::pair<Ref, int>, llvm::Value*> splats;  // value, 0 or kNarrow
+    std::unordered_map<Expr, llvm::Value*> scalars;      // index expressions, 64-bit
     std::map<std::pair<Expr, int>, llvm::Value*, bool (*)(const std::pair<Expr, int>&, const std::pair<Expr, int>&)>
         vectors;
     std::map<std::pair<int, uint64_t>, llvm::Value*> pointers;  // buffer, constant part of the index -> address
@@ -72,7 +74,10 @@ class Emitter {
   void decode(llvm::Value* item);
   void one_item();
   void column_span();
-  bool split_span();
+  bool divided_span(llvm::Value* limit);
+  void partial_vector(llvm::Value* from, llvm::Value* limit);
+  bool may_overlap(std::span<const loops::Stage> stages, int64_t elements) const;
+  bool columns_may_overlap() const;
   void stages();
   void loop_stage(const loops::Stage& s);
   void nest(const loops::Stage& s, size_t depth);
@@ -96,17 +101,15 @@ class Emitter {
   llvm::Value* divide(ExprKind kind, llvm::Value* a, llvm::Value* b, bool plain);
   static bool fits_32_bits(Expr e);
   llvm::Value* index_value(Expr e, int u, DType t);
+  // Compares indices in 32 bits, of which a vector holds twice as many: two indices, or an index and a number that is
+  // the same for all lanes. nullptr: r is something else.
   llvm::Value* compare_indices(Ref r, int u);
+  // A 64-bit number for all lanes, clamped to 32 bits.
+  llvm::Value* narrow_lanes(Ref r);
   // 1 + erf(x) as one function; nullptr: the instruction is something else, or the sum takes no longer.
   llvm::Value* one_plus_erf(Ref r, int u);
-  // Both sides of a comparison of indices and constants that differs between lanes.
-  std::optional<std::array<Expr, 2>> compared_indices(Ref r) const;
-  // A comparison that changes once along the lanes: at `place`, from `before` to its opposite.
-  struct Turn {
-    int64_t place;
-    bool before;
-  };
-  std::optional<Turn> turn_of(Ref r) const;
+  // Whether r is a comparison of 64-bit integers that differs between lanes.
+  bool compares_lanes(Ref r) const;
 
   // emit_memory.cpp
   llvm::Value* base_pointer(int buffer, Expr rest);
@@ -195,6 +198,7 @@ class Emitter {
   llvm::Value* zero_ = nullptr;  // eight zero bytes per lane, read by masked loads without active lanes
   int count_ = 1;                // pieces that the current body processes
   bool pairs_ = false;           // pieces 2p and 2p + 1 are the even and the odd elements of a run (Shape::pairs)
+  bool overlaps_ = false;        // the current vector begins anywhere (may_overlap)
   std::map<Ref, bool> known_;    // comparisons that have one value for all lanes of the current loop
   llvm::Value* mask_ = nullptr;  // of the only piece, if it is not full
   std::vector<Accumulator> accumulators_;

@@ -132,6 +132,19 @@ int Shape::weight(const loops::Stage& s) const {
   return w;
 }
 
+void Shape::drop_lanes(const std::map<Ref, bool>& known) {
+  for (const loops::Stage& stage : kernel.stages) {
+    for (const Ref r : stage.body) {
+      const Instr& i = kernel.instrs[r];
+      if (known.contains(r)) {
+        vector[r] = false;
+      } else if (i.kind == InstrKind::Compute || i.kind == InstrKind::Cast) {
+        vector[r] = std::ranges::any_of(i.in, [&](Ref in) { return in != kNoRef && vector[in]; });
+      }
+    }
+  }
+}
+
 Shape analyse(Kernel kernel) {
   Shape s;
   if (kernel.vector >= 0) {
@@ -143,7 +156,7 @@ Shape analyse(Kernel kernel) {
       Expr block = kernel.block;
       s.block_index = kernel.context->loop_symbol("block", ceildiv(range.extent, block));
       s.lane = kernel.context->loop_symbol("lane", block);
-      Expr column = s.block_index * block + s.lane;
+      const Expr column = s.block_index * block + s.lane;
       for (Instr& i : kernel.instrs) {
         if (i.kind == InstrKind::Indirect) continue;
         i.index = substitute(i.index, [&](Expr symbol) { return symbol == range.var ? column : symbol; });

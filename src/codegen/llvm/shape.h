@@ -2,6 +2,8 @@
 // level at which it can be computed and whether its value is a vector. Emits nothing.
 #pragma once
 
+#include <map>
+
 #include "loops/kernel.h"
 
 namespace vesta::codegen {
@@ -46,6 +48,8 @@ struct Shape {
   bool is_run(Expr index) const;           // adjacent elements along the lanes
   bool is_reversed_run(Expr index) const;  // adjacent elements in the reverse direction
   loops::Ref binder(Expr indirect) const;
+  // Marks these comparisons, and what is computed from such values alone, as equal for all lanes.
+  void drop_lanes(const std::map<loops::Ref, bool>& known);
   // Rough cost of one element of a stage. Hoisted instructions cost nothing.
   int weight(const loops::Stage& s) const;
 };

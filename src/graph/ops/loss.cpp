@@ -225,10 +225,7 @@ std::vector<Value*> nll_backward_form(Builder& b, const Node& node) {
   if (reduction_of(args) == kNone) grad = b("aten::unsqueeze", {grad, Expr(1)});
   if (reduction_of(args) == kMean) grad = b("aten::div.Tensor", {grad, cast(b, given(node, "total_weight"), t)});
   if (Value* w = given(node, "weight")) grad = b("aten::mul.Tensor", {grad, cast(b, w, t)});
-  Value* out = b("aten::mul.Tensor", {grad, cast(b, hit, t)});
-  // A row without the target is 0 whatever the gradient is.
-  out = b("aten::masked_fill.Scalar", {out, b("aten::logical_not", {hit}), Expr(0)});
-  return finish(b, node, {out});
+  return finish(b, node, {b("aten::where.ScalarOther", {hit, grad, Expr(0)})});
 }
 
 bool has_class_indices(const TensorType& x, const TensorType& target) {

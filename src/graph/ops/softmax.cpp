@@ -101,22 +101,19 @@ Value* sum_of_target(Builder& b, const Value* grad, const IntList& dims) {
     return sum ? b("aten::_to_copy", {sum}, {{"dtype", grad->type.dtype}}) : nullptr;
   }
   if (grad->type.dim() != 2 || dims != IntList{Expr(1)}) return nullptr;
-  const Node* const fill = made_by(grad, "aten::masked_fill.Scalar");
-  const auto* const zero = fill ? std::get_if<Expr>(&fill->args()[2]) : nullptr;
+  const Node* const choice = made_by(grad, "aten::where.ScalarOther");
+  const auto* const zero = choice ? std::get_if<Expr>(&choice->args()[2]) : nullptr;
   if (!zero || !zero->is_constant(0)) return nullptr;
-  const Node* const missed = made_by(fill->input(1), "aten::logical_not");
-  const Node* const product = made_by(fill->input(0), "aten::mul.Tensor");
-  const Node* const hit = missed ? made_by(missed->input(0), "aten::logical_and") : nullptr;
+  const Node* const hit = made_by(choice->input(0), "aten::logical_and");
   const Node* const at = hit ? made_by(hit->input(0), "aten::eq.Tensor") : nullptr;
   const Node* const classes = at ? made_by(at->input(1), "aten::arange.start_step") : nullptr;
-  if (!product || !classes || !std::holds_alternative<Value*>(product->args()[1])) return nullptr;
-  Value *const kept = hit->input(1), *const scale = product->input(0), *mask = product->input(1);
-  if (const Node* const cast = made_by(mask, "aten::_to_copy")) mask = cast->input(0);
+  if (!classes) return nullptr;
+  Value *const kept = hit->input(1), *const scale = choice->input(1);
   const IntList rows{grad->type.sizes[0], Expr(1)};
   const auto is_one = [](Expr e) { return e.is_constant(1); };
   const bool all = classes->results[0]->type.sizes == Sizes{grad->type.sizes[1]};
   const bool by_row = scale->type.dim() <= 2 && (scale->type.dim() == 0 || is_one(scale->type.sizes.back()));
-  if (mask != missed->input(0) || !all || !by_row || kept->type.sizes != Sizes(rows)) return nullptr;
+  if (!all || !by_row || kept->type.sizes != Sizes(rows)) return nullptr;
   Value* const each = b("aten::expand", {scale, rows});
   return b("aten::masked_fill.Scalar", {each, b("aten::logical_not", {kept}), Expr(0)});
 }

@@ -1,9 +1,7 @@
 #include "trace/gradients/formulas.h"
 
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/cumprod.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
@@ -33,17 +31,19 @@ std::optional<variable_list> evenly(const NodePointer& node, const variable_list
   return variable_list{share_evenly(gradients.at(0), n->self_.unpack(), n->result_.unpack(node))};
 }
 
-// The product of all other elements: of those before and of those after. Zeros need no case of their own.
+// The product of all other elements. With `others` zeros among them it is the product of those that are not zero, times
+// the only zero, so that the derivative of the gradient is right as well; with more zeros, it is zero. In a product
+// with an element that is infinite the gradient of this element is NaN, as in eager where no element is zero.
 at::Tensor product_of_others(const at::Tensor& gradient, const at::Tensor& input, int64_t dim) {
-  const c10::SymInt size = input.sym_size(dim);
   if (input.sym_numel() == 0) return at::zeros_like(input);
-  if (size == 1) return gradient;
-  c10::SymDimVector one(input.sym_sizes());
-  one[static_cast<size_t>(dim)] = 1;
-  const at::Tensor ones = at::ones_symint(one, input.options());
-  const at::Tensor before = at::cat({ones, input.narrow_symint(dim, 0, size - 1)}, dim).cumprod(dim);
-  const at::Tensor after = at::cat({ones, input.narrow_symint(dim, 1, size - 1).flip(dim)}, dim).cumprod(dim).flip(dim);
-  return gradient * (before * after).conj();
+  if (input.sym_size(dim) == 1) return gradient;
+  const at::Tensor zero = input == 0;
+  const at::Tensor factors = input.masked_fill(zero, 1);
+  const at::Tensor zeros = input.masked_fill(zero.logical_not(), 0);
+  const at::Tensor is_zero = zero.to(c10::toRealValueType(input.scalar_type()));
+  const at::Tensor others = is_zero.sum(dim, true) - is_zero;
+  const at::Tensor their_product = at::where(others == 0, 1, at::where(others == 1, zeros.sum(dim, true) - zeros, 0));
+  return gradient * (factors.prod(dim, true) / factors * their_product).conj();
 }
 
 }  // namespace
