@@ -27,7 +27,7 @@ TEST(Turns, ArePlacesWhereAComparisonChanges) {
   for (const std::string index : {"p1", "p1 - 20", "30 - p1"})
     for (const std::string op : {"lt", "le", "gt", "ge"})
       for (const int64_t constant : {-25, 0, 1, 50, 99, 200}) {
-        SCOPED_TRACE(index + " " + op + " " + std::to_string(constant));
+        SCOPED_TRACE(fmt::format("{} {} {}", index, op, constant));
         const Turns turns = turns_of(index, op, constant);
         ASSERT_EQ(turns.conditions.size(), 1U);
         const Turn turn = turns.conditions.begin()->second;
