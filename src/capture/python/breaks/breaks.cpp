@@ -259,7 +259,9 @@ constexpr BreakRow kBreakRows[] = {
      "compile the body of the loop, or the part with the tensors, as a function of its own", Then::RunEager},
     {Break::DeadlinePassed, "deadline-passed", "takes longer to trace than the option deadline_ms allows ({})",
      "A trace that has not reached its end is of no use, so it is given up and the call runs eager. Later calls try "
-     "again, three times in all. Their reasons say how much time would be enough, by the operators of eager calls.",
+     "again, three times in all. Their reasons say how much time would be enough, by the operators of eager calls. A "
+     "captured Python function tries again after 16 calls, and each time that its calls have doubled, because the "
+     "machine may be less busy then.",
      "allow more time (deadline_ms), or call the function once before time matters", Then::RunEager},
     {Break::GraphMemory, "graph-memory", "makes graphs of more memory than the option compile_memory allows ({})",
      "A graph that has not reached its end is of no use, so its trace is given up and the call runs eager. Graphs that "

@@ -22,8 +22,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostLateTraces =
-    3;  // of one segment, given up for lack of time or memory; then its frames are left to CPython
+// Of one segment, given up for lack of time or memory; then its frames are left to CPython. A trace that lacked time is
+// tried again after kCallsToLookAgain calls, and each time that twice as many calls have been made.
+constexpr int kMostLateTraces = 3;
+constexpr int64_t kCallsToLookAgain = 16;
 constexpr int kMostTraces = 24;  // of one segment for one call: each break moves the end
 
 // Decides what follows a trace that gave no graph.
@@ -166,11 +168,13 @@ Options options_now(const Captured& captured) {
 
 void after_refused_compile(Segment& segment, const Captured& captured, const std::string& why) {
   segment.skipped = reason_for(Break::NotWorthIt, why);
-  segment.worth_from = options_now(captured).expected_calls;
+  segment.look_again = options_now(captured).expected_calls;
 }
 
 bool is_worth_another_look(Segment& segment, const Captured& captured) {
-  if (segment.skipped.id != Break::NotWorthIt || captured.calls.value() <= segment.worth_from) return false;
+  const Break why = segment.skipped.id;
+  if (why != Break::NotWorthIt && why != Break::DeadlinePassed) return false;
+  if (segment.look_again == 0 || captured.calls.value() <= segment.look_again) return false;
   segment.skipped = {};
   return true;
 }
@@ -208,6 +212,9 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   if (!done) {
     if (!attempts.raises.empty()) return {nullptr, attempts.raises};
     segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
+    // The machine may be less busy then.
+    if (site.reason.id == Break::DeadlinePassed)
+      segment.look_again = std::max(kCallsToLookAgain, 2 * captured.calls.value());
     return {};
   }
   TraceResult& r = *done;

@@ -91,7 +91,7 @@ struct Segment {
   // (segment_turn.h).
   Measured itself, rest;
   Reason skipped;          // if set, CPython runs the rest of the frame, for this reason
-  int64_t worth_from = 0;  // a compile was not worth its time, and is looked at again after so many calls
+  int64_t look_again = 0;  // it is skipped for now only, and looked at again after so many calls; 0: for good
   std::string apart;       // if set: why its parts are compiled apart (TraceSettings::apart)
 };
 
