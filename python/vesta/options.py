@@ -10,10 +10,11 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``deadline_ms`` (int; 10000)
     How many milliseconds one call waits for compiles and packs weights, of all its parts together. A call whose time is
     up runs eager. A compile that has a graph ends in the background, and later calls use it. A trace that has not
-    ended after four fifths of the time is given up, and later calls try again: three times in all, then whenever the
-    calls have doubled. :func:`vesta.explain` names a deadline that would be enough. -1: no bound. Calls always wait for
-    compiles with ``autotune_seconds`` on a GPU. Where ``torch.compile`` records gradients, nothing can stop PyTorch's
-    AOTAutograd, which is Python. Without this option, ``VESTA_DEADLINE_MS`` in the environment.
+    ended after four fifths of the time is given up, and later calls try again, three times in all. A function of
+    :func:`vesta.compile` tries again whenever its calls have doubled since. :func:`vesta.explain` names a deadline that
+    would be enough. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a GPU. Where
+    ``torch.compile`` records gradients, nothing can stop PyTorch's AOTAutograd, which is Python. Without this option,
+    ``VESTA_DEADLINE_MS`` in the environment.
 ``compile_memory`` (int; -1)
     How many bytes all compiles of the process may take together, besides what calls take: an eighth for graphs, three
     eighths for plans, a half for code generation. A compile that does not fit waits for others. A kernel whose

@@ -22,8 +22,8 @@ struct Turns {
   std::set<int64_t> places;  // inside the row: above 0 and below its extent
 };
 
-// The comparisons of these instructions that turn along `column`, a sum of `var` and terms without it, which runs from
-// 0 to extent - 1.
+// Finds the comparisons that change along `column`. The column is `var` plus terms without it, and runs from 0 to
+// extent - 1.
 Turns turns_along(std::span<const Instr> instrs, Expr var, Expr column, int64_t extent);
 
 // Whether a row, or a part of this many vectors that a work item computes, is divided at its turns: each part is code

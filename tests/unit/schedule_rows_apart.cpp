@@ -22,7 +22,7 @@ bool computes_rows_together(const std::string& text) {
   return std::ranges::any_of(ranges, [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; });
 }
 
-// A part of each row of 300 columns, times a value for each column, or its negative.
+// Multiplies a part of each row by a value for each column, or by its negative.
 std::string part(int64_t columns, bool negative = false) {
   return fmt::format(R"(
 input %0 : f32[64, 300] = argument "x"

@@ -279,22 +279,16 @@ bool Emitter::divided_span(Value* limit) {
   const auto smaller = [&](Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); };
   const auto larger = [&](Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), b, a); };
   Value* const whole = whole_vectors(limit);
-  const auto vectors = [&](Value* from, Value* to, int count) {
-    loop(from, to, int64_t{count} * lanes_, 2, 4, false, shape_.lane, [&](Value*) {
-      count_ = count;
-      stages();
-    });
-    at(2);
-  };
   const int u = column_unroll();
-  const auto between = [&](Value* from, Value* to, int64_t next) {  // emits columns before `next` without a turn
+  // Emits the columns before the turn at `next`. No condition changes in them.
+  const auto between = [&](Value* from, Value* to, int64_t next) {
     known_.clear();
     for (const auto& [r, turn] : turns.conditions) known_[r] = (next <= turn.place) == turn.before;
     const std::vector<bool> vector = shape_.vector;
     shape_.drop_lanes(known_);
     Value* const groups = b_.CreateAdd(from, b_.CreateAnd(b_.CreateSub(to, from), number(-int64_t{u} * lanes_)));
-    vectors(from, groups, u);
-    if (u > 1) vectors(larger(from, groups), to, 1);
+    full_vectors(from, groups, u);
+    if (u > 1) full_vectors(larger(from, groups), to, 1);
     shape_.vector = vector;
     known_.clear();
   };
@@ -304,12 +298,21 @@ bool Emitter::divided_span(Value* limit) {
     Value* const begin = larger(from, whole_vectors(turn));
     Value* const end = larger(from, whole_vectors(b_.CreateAdd(turn, number(lanes_ - 1))));
     between(from, begin, place);
-    if (place % lanes_ != 0) vectors(begin, end, 1);
+    if (place % lanes_ != 0) full_vectors(begin, end, 1);
     from = end;
   }
   between(from, whole, n);
   if (n % lanes_ != 0) partial_vector(whole, limit);
   return true;
+}
+
+// The columns of one work item from `from` to `to`, without a mask, in groups of `count` vectors.
+void Emitter::full_vectors(Value* from, Value* to, int count) {
+  loop(from, to, int64_t{count} * lanes_, 2, 4, false, shape_.lane, [&](Value*) {
+    count_ = count;
+    stages();
+  });
+  at(2);
 }
 
 // The columns of one work item from `from` on, which are fewer than a vector has lanes, if there are any.
@@ -329,7 +332,7 @@ void Emitter::partial_vector(Value* from, Value* limit) {
 
 // Whether the last vector of a row, or of a block, may begin earlier, so that it is a whole one which computes some
 // elements again: masked stores of AVX2 take as long as a dozen others on processors of AMD. `elements`: of the last
-// block, or 0 if it is not known.
+// block; 0: unknown.
 bool Emitter::may_overlap(std::span<const loops::Stage> stages, int64_t elements) const {
   if (lanes_ == 1 || p_.target().avx512 || elements < lanes_ || k_.tile.rows > 0) return false;
   const auto happens_once = [&](Ref r) {
@@ -387,12 +390,7 @@ void Emitter::column_span() {
   }
   if (!full && columns_may_overlap()) {
     Value* const vectors = b_.CreateAnd(limit, number(-int64_t{lanes_}));
-    if (u > 1) {
-      loop(done, vectors, lanes_, 2, 4, false, shape_.lane, [&](Value*) {
-        count_ = 1;
-        stages();
-      });
-    }
+    if (u > 1) full_vectors(done, vectors, 1);
     partial_vector(vectors, limit);
     return;
   }

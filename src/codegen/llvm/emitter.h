@@ -75,6 +75,7 @@ class Emitter {
   void one_item();
   void column_span();
   bool divided_span(llvm::Value* limit);
+  void full_vectors(llvm::Value* from, llvm::Value* to, int count);
   void partial_vector(llvm::Value* from, llvm::Value* limit);
   bool may_overlap(std::span<const loops::Stage> stages, int64_t elements) const;
   bool columns_may_overlap() const;

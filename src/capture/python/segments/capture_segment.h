@@ -34,8 +34,8 @@ void after_failed_compile(Segment& segment, const Variant& failed, const Capture
 // A compile was predicted not to be worth its time (NotWorthIt): the segment is left to Python, until more calls have
 // come than the prediction expected.
 void after_refused_compile(Segment& segment, const Captured& captured, const std::string& why);
-// Whether a segment that is skipped for now, for that reason or for lack of time, is looked at again from this call on;
-// it is not skipped any more then.
+// Whether it is time to look again at a segment that is skipped for that reason, or for lack of time. If so, it is no
+// longer skipped.
 bool is_worth_another_look(Segment& segment, const Captured& captured);
 
 }  // namespace vesta::capture
