@@ -122,7 +122,7 @@ def test_the_command_fails(tmp_path: Path) -> None:
 def test_every_virtual_function_of_torch(tmp_path: Path) -> None:
     """The compiler's table of virtual functions has no function of a base class left."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    found = [c for c in commands if c["file"].endswith("cuda/library/forwarding_allocator.cpp")]
+    found = [c for c in commands if "CMakeFiles/vesta_cuda.dir/" in c["command"]]  # sources may be compiled in groups
     if not found:
         pytest.skip(f"{BUILD} has no libvesta_cuda: there were no CUDA headers")
     words = shlex.split(found[0]["command"])

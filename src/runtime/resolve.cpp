@@ -3,6 +3,9 @@
 #include <ATen/core/List.h>
 #include <ATen/core/jit_type.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "artifact/bytes.h"
 #include "artifact/require.h"
 #include "artifact/uses.h"
@@ -211,6 +214,14 @@ std::vector<int64_t> place_arena(const artifact::Artifact& a, const artifact::De
   return bytes;
 }
 
+int first_use_of_kept_block(const artifact::Artifact& a, const ArenaLayout& arena) {
+  int first = std::numeric_limits<int>::max();
+  for (const artifact::Buffer& b : a.buffers)
+    if (b.role == artifact::Role::Arena && b.first_step >= 0 && !arena.is_early(b.last_step))
+      first = std::min(first, b.first_step);
+  return first;
+}
+
 int64_t reach(const ResolvedTensor& t) {
   return artifact::reach(t.sizes, t.strides, static_cast<int64_t>(c10::elementSize(t.dtype)));
 }
@@ -334,8 +345,10 @@ std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a, const artif
   std::vector<int64_t> bytes;
   if (before) {
     r->arena = before->arena;
+    r->kept_begin = before->kept_begin;
   } else {
     bytes = place_arena(a, definitions, *r);
+    r->kept_begin = first_use_of_kept_block(a, r->arena);
     r->prepacked = resolve_steps(a.prepacked, schemas.prepacked, *r, shaping, symbols);
   }
   const auto next = static_cast<size_t>(definitions.next(done + 1));

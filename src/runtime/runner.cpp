@@ -159,13 +159,15 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
   const Standing& standing = recording_ && recording_->standing() ? *recording_->standing() : program.standing();
   if (!standing.arena.empty()) {
     const ArenaLayout& layout = resolved_->arena;
-    // Between the halves of a training step, the memory would only raise the peak.
+    // Between the halves of a training step, and before its first use, the memory would only raise the peak.
     const bool stays = !artifact_.outputs_recur || layout.kept_bytes > kMostPerRun;
-    char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_, stays);
-    char* early =
-        layout.early_end > 0 ? ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment), device_) : nullptr;
-    for (int b : standing.arena)
-      ws_.pointers[b] = (layout.is_early(artifact_.buffers[b].last_step) ? early : kept) + layout.offsets[b];
+    if (layout.early_end > 0)
+      place(standing, true, ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment), device_));
+    if (stays || recording_) {
+      place(standing, false, ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_, stays));
+    } else {
+      late_arena_ = resolved_->kept_begin;
+    }
   }
   // Memory that kernels only read stays shared with the original of a lazy copy.
   for (const auto& [b, input] : standing.inputs) ws_.pointers[b] = memory_at(in_, static_cast<size_t>(input));
@@ -175,6 +177,17 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
     ws_.set(b, prepacked[b]);
     ws_.pointers[b] = prepacked[b].has_storage() ? const_cast<void*>(prepacked[b].const_data_ptr()) : nullptr;
   }
+}
+
+void Runner::place(const Standing& standing, bool early, char* block) {
+  const ArenaLayout& layout = resolved_->arena;
+  for (int b : standing.arena)
+    if (layout.is_early(artifact_.buffers[b].last_step) == early) ws_.pointers[b] = block + layout.offsets[b];
+}
+
+void Runner::place_late_arena() {
+  const int64_t bytes = std::max(resolved_->arena.kept_bytes, kArenaAlignment);
+  place(program_->standing(), false, ws_.arena(bytes, device_, /*kept=*/false));
 }
 
 const int64_t* Runner::sizes_of(const artifact::Launch& launch, const ResolvedLaunch& l) {
@@ -394,6 +407,7 @@ void Runner::copy_back(const BoundProgram& program) {
 void Runner::run_step(int number) {
   const BoundStep& step = program_->steps()[static_cast<size_t>(number)];
   const Resolved::Step& sizes = *next_++;
+  if (number == late_arena_) place_late_arena();
   for (int b : step.allocate) make(b);
   if (static_cast<size_t>(number) == program_->first_mutation()) wrote_ = true;
   if (step.launch) {

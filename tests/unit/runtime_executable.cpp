@@ -2,8 +2,11 @@
 #include "runtime/executable.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "runtime/resolver.h"
@@ -220,6 +223,51 @@ TEST(Executable, EarlyBlockOfTheArena) {
   for (int run = 0; run < 2; ++run) {
     const at::Tensor in = at::randn({4, 8});
     EXPECT_TRUE(at::equal(run_one(e, {in}), 1 - 2 * (2 * in + 1)));
+  }
+}
+
+// Bytes that PyTorch's CPU allocator gives to this thread and takes back.
+struct AllocatedBytes : c10::MemoryReportingInfoBase {
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
+    now += bytes;
+    most = std::max(most, now);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t now = 0, most = 0;
+};
+
+// The early block is gone when the kept one is first used. A half of a training step allocates the latter only then.
+TEST(Executable, KeptBlockOfATrainingHalfIsAllocatedAtItsFirstUse) {
+  const auto peak = [](bool recurs) {
+    auto [a, type, x, early] = InArena();
+    const int between = add_buffer(a, Role::Returned, type);
+    const int kept = add_buffer(a, Role::Arena, type);
+    const int y = add_buffer(a, Role::Output, type, 0);
+    a.outputs_recur = recurs;
+    a.arena.offsets[kept] = 0;
+    a.arena.early_bytes = 128;
+    a.arena.early_end = 2;
+    a.steps = {launch(x, early, constant(4), constant(8)), extern_call("aten::neg", {{whole(early)}}, {between}),
+               launch(between, kept, constant(4), constant(8)), launch(kept, y, constant(4), constant(8))};
+    a.buffers[early].last_step = 1;
+    a.buffers[between].first_step = 1;
+    a.buffers[between].last_step = 2;
+    a.buffers[kept].first_step = 2;
+    a.buffers[kept].last_step = 3;
+    a.outputs = {fresh(y)};
+    runtime::Executable e(std::move(a));
+    const at::Tensor in = at::randn({4, 8}), expected = 2 * (1 - 2 * (2 * in + 1)) + 1;
+    const auto bytes = std::make_shared<AllocatedBytes>();
+    {
+      c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
+      EXPECT_TRUE(at::equal(run_one(e, {in}), expected));
+    }
+    return bytes->most;
+  };
+  for (const bool recurs : {false, true}) {
+    int64_t most = 0;
+    std::thread([&] { most = peak(recurs); }).join();  // a new thread has no arena yet
+    EXPECT_EQ(most, recurs ? 2 * 128 : 3 * 128);
   }
 }
 
