@@ -61,9 +61,9 @@ class Runner {
   void leave_step(int number, std::span<at::Tensor> consumed);
   static void drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed);
   void make(int buffer);  // called before the step that fills it
-  // Points the buffers of the arena's early or kept block to their memory.
+  // Sets the addresses of the buffers that lie in the early block of the arena, or in the kept one.
   void place(const Standing& standing, bool early, char* block);
-  void place_late_arena();
+  void place_late_arena();  // allocates the kept block
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
   const int64_t* sizes_of(const artifact::Launch& launch, const ResolvedLaunch& resolved);
   void launch_profiled(const BoundStep& step, const ResolvedLaunch& launch);
@@ -92,7 +92,7 @@ class Runner {
   std::span<const std::unique_ptr<Executable>> entries_;
   const BoundProgram* program_ = nullptr;
   Recording* recording_ = nullptr;
-  int late_arena_ = -1;  // the step before which the kept block is allocated; -1: it was when the run began
+  int late_arena_ = -1;  // the step before which the kept block is allocated; -1: begin() has done it
   bool capturing_ = false;
   const Made* made_ = nullptr;  // while capture() runs
   c10::Storage calls_memory_;   // of extern calls in the recording's graphs, if the run gives it

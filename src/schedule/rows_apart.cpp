@@ -14,7 +14,7 @@ using loops::Ref;
 namespace {
 
 constexpr int64_t kLongRow = 6;  // vectors
-constexpr int kMostLoads = 2;    // values of a column that each row may load again
+constexpr int kMostLoads = 2;    // a row may load so many values of each column again
 
 enum class Dependence : uint8_t { Nothing, OnColumn, OnRow };
 

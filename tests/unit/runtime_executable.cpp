@@ -226,7 +226,7 @@ TEST(Executable, EarlyBlockOfTheArena) {
   }
 }
 
-// Bytes that PyTorch's CPU allocator gives to this thread and takes back.
+// Counts the bytes that this thread allocates from PyTorch's CPU allocator and frees.
 struct AllocatedBytes : c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
     now += bytes;

@@ -306,7 +306,7 @@ bool Emitter::divided_span(Value* limit) {
   return true;
 }
 
-// The columns of one work item from `from` to `to`, without a mask, in groups of `count` vectors.
+// Emits the columns of one work item from `from` to `to`, without a mask, in groups of `count` vectors.
 void Emitter::full_vectors(Value* from, Value* to, int count) {
   loop(from, to, int64_t{count} * lanes_, 2, 4, false, shape_.lane, [&](Value*) {
     count_ = count;
@@ -315,7 +315,7 @@ void Emitter::full_vectors(Value* from, Value* to, int count) {
   at(2);
 }
 
-// The columns of one work item from `from` on, which are fewer than a vector has lanes, if there are any.
+// Emits the columns of one work item from `from` on. They are fewer than a vector has lanes, and there may be none.
 void Emitter::partial_vector(Value* from, Value* limit) {
   overlaps_ = columns_may_overlap();
   at(2);

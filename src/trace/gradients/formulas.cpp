@@ -31,8 +31,8 @@ std::optional<variable_list> evenly(const NodePointer& node, const variable_list
   return variable_list{share_evenly(gradients.at(0), n->self_.unpack(), n->result_.unpack(node))};
 }
 
-// The product of all other elements. If one of these is zero, the formula multiplies by it, so that the gradient has
-// the right derivative; if several are zero, it is 0. The gradient of an infinite element is NaN, as in eager where no
+// The product of all other elements. If one of these is zero, the formula multiplies by it, so that second derivatives
+// are right; if several are zero, the product is 0. The gradient of an infinite element is NaN, as in eager where no
 // element is zero.
 at::Tensor product_of_others(const at::Tensor& gradient, const at::Tensor& input, int64_t dim) {
   if (input.sym_numel() == 0) return at::zeros_like(input);

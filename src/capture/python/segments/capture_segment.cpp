@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of one segment, given up for lack of time or memory; then its frames are left to CPython. A trace that lacked time is
-// tried again after kCallsToLookAgain calls, and each time that twice as many calls have been made.
+// After so many traces of a segment that lacked time or memory, its frames are left to CPython. If they lacked time,
+// the segment is traced again after kCallsToLookAgain calls, and each time that the number of calls has doubled.
 constexpr int kMostLateTraces = 3;
 constexpr int64_t kCallsToLookAgain = 16;
 constexpr int kMostTraces = 24;  // of one segment for one call: each break moves the end
@@ -212,7 +212,7 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   if (!done) {
     if (!attempts.raises.empty()) return {nullptr, attempts.raises};
     segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
-    // The machine may be less busy then.
+    // By then the machine may be less busy.
     if (site.reason.id == Break::DeadlinePassed)
       segment.look_again = std::max(kCallsToLookAgain, 2 * captured.calls.value());
     return {};

@@ -91,7 +91,7 @@ struct Segment {
   // (segment_turn.h).
   Measured itself, rest;
   Reason skipped;          // if set, CPython runs the rest of the frame, for this reason
-  int64_t look_again = 0;  // it is skipped for now only, and looked at again after so many calls; 0: for good
+  int64_t look_again = 0;  // the number of calls after which a skipped segment is tried again; 0: never
   std::string apart;       // if set: why its parts are compiled apart (TraceSettings::apart)
 };
 
