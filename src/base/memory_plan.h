@@ -26,7 +26,7 @@ int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int6
 
 // An arena of two blocks. Buffers that end before step `early_end` lie in the early block, which each call allocates
 // and releases before that step. All others lie in the kept block, which stays for the next call. The halves of a
-// training step allocate it in each call instead, before the first step that uses it, unless it is large.
+// training step allocate it in each call instead, on a CPU before the first step that uses it, unless it is large.
 struct ArenaLayout {
   std::vector<int64_t> offsets;  // per buffer, bytes into its block; -1: not in the arena
   int64_t kept_bytes = 0;

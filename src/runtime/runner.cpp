@@ -159,11 +159,11 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
   const Standing& standing = recording_ && recording_->standing() ? *recording_->standing() : program.standing();
   if (!standing.arena.empty()) {
     const ArenaLayout& layout = resolved_->arena;
-    // Between the halves of a training step, and before its first use, the memory would only raise the peak.
+    // Between the halves of a training step, and on a CPU before its first use, the memory would only raise the peak.
     const bool stays = !artifact_.outputs_recur || layout.kept_bytes > kMostPerRun;
     if (layout.early_end > 0)
       place(standing, true, ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment), device_));
-    if (stays || recording_) {
+    if (stays || !device_.is_cpu()) {
       place(standing, false, ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_, stays));
     } else {
       late_arena_ = resolved_->kept_begin;
