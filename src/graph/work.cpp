@@ -55,7 +55,8 @@ double attention(const Node& n, size_t operand) {
 }
 
 constexpr ProductRow kProducts[] = {
-    {"aten::mm aten::bmm aten::mv aten::dot aten::vdot aten::linear aten::_scaled_mm aten::_scaled_mm_v2", sums, 0},
+    {"aten::mm aten::bmm aten::matmul aten::mv aten::dot aten::vdot aten::linear aten::_scaled_mm aten::_scaled_mm_v2",
+     sums, 0},
     {"aten::addmm aten::_addmm_activation aten::baddbmm aten::addmv", sums, 1},
     {"aten::addbmm", batched_sums, 1},
     {"aten::convolution", convolution, 1},

@@ -36,6 +36,19 @@ void mm(const NodeArgs& args, Guards& g, Results& results) {
 void bmm(const NodeArgs& args, Guards& g, Results& results) {
   product(args.tensor(0), args.tensor(1), 3, g, "bmm", results);
 }
+// Of operands with equal batches. PyTorch traces others as products of matrices.
+void matmul(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType &a = args.tensor(0), &c = args.tensor(1);
+  const size_t n = a.dim();
+  if (n < 3 || c.dim() != n) VESTA_UNSUPPORTED("matmul: operands of {} and {} dimensions", n, c.dim());
+  for (size_t d = 0; d + 2 < n; ++d)
+    if (!g.equal(a.sizes[d], c.sizes[d])) VESTA_UNSUPPORTED("matmul: batches that differ");
+  same_type(a, c, "matmul");
+  agree(g, a.sizes[n - 1], c.sizes[n - 2], "matmul");
+  Sizes sizes = a.sizes;
+  sizes[n - 1] = c.sizes[n - 1];
+  results = {contiguous_like(a, sizes)};
+}
 void addmm(const NodeArgs& args, Guards& g, Results& results) {
   product(args.tensor(1), args.tensor(2), 2, g, "addmm", results);
   added(args.tensor(0), g, "addmm", results);
@@ -139,6 +152,7 @@ void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
 constexpr OpRow kMatmulRows[] = {
     call("aten::mm", mm),
     call("aten::bmm", bmm),
+    call("aten::matmul", matmul),
     call("aten::addmm aten::_addmm_activation", addmm),
     call("aten::baddbmm", baddbmm),
     call("aten::addbmm", addbmm),

@@ -4,17 +4,14 @@
 // repeated in memory, and every thread works on its own keys. The libraries' kernels share the work by queries, of
 // which there is one here.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
+#include "graph/passes/attention.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Bytes of the keys that all heads read, each head its own. Heads that share keys read them once each, from the GPU's
 // cache. Above this limit, a kernel that reads them once for all of these heads is faster.
 constexpr int64_t kMostBytes = 32 << 20;
@@ -26,15 +23,6 @@ constexpr int64_t kMostKeys = 4096;
 struct Shape {
   Expr batch, shared, group, keys, size, out;
 };
-
-// Whether an expand can show x with these sizes.
-bool expands_to(const TensorType& x, Sizes sizes) {
-  if (x.dim() > sizes.size()) return false;
-  const size_t before = sizes.size() - x.dim();
-  for (size_t d = 0; d < x.dim(); ++d)
-    if (!x.sizes[d].is_constant(1) && x.sizes[d] != sizes[before + d]) return false;
-  return true;
-}
 
 std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
   if (n->op->role() != Role::Attention || n->prepacked || !n->results[0]) return std::nullopt;
@@ -64,56 +52,36 @@ std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
   return s;
 }
 
-// Whether the call draws nothing at random, has no other result that is used, and has a mask that arithmetic can apply.
+// Whether only the first result of the call is used, and its mask is one that arithmetic can apply.
 bool is_arithmetic(const Graph& graph, const Node& n, const Shape& s) {
-  const NodeArgs args = n.named();
-  if (args.number("dropout_p") != 0) return false;
   // With one query, backends differ in whether it sees the first key alone or all keys.
-  if (args.boolean("is_causal") && !s.keys.is_constant(1)) return false;
-  for (size_t i = 1; i < n.results.size(); ++i)
-    if (n.results[i] && graph.is_used(n.results[i])) return false;
-  if (args.schema().index_of("attn_bias") < 0) return true;
-  const Value* bias = value_of(args.get("attn_bias"));
-  if (!bias) return true;
-  const TensorType& t = bias->type;
+  if (!is_plain_attention(graph, n) || (n.named().boolean("is_causal") && !s.keys.is_constant(1))) return false;
+  const Value* const mask = added_mask(n);
+  if (!mask) return true;
+  const TensorType& t = mask->type;
   return is_float(t.dtype) && t.device == n.input(0)->type.device && t.dim() >= 2 &&
-         expands_to(t, {s.batch, s.shared * s.group, 1, s.keys});
-}
-
-// The program's scale, or 1 / sqrt(size).
-Arg scale_of(const NodeArgs& args, const Shape& s) {
-  const Arg& given = args.get("scale");
-  return is_none(given) ? Arg(1 / std::sqrt(static_cast<double>(s.size.constant()))) : given;
+         expands_to(t, Sizes{s.batch, s.shared * s.group, 1, s.keys});
 }
 
 // All tensors below are [batch, shared, group, keys, size], with dimensions of size 1 and views that repeat.
 Value* attention(Builder& b, const Node& n, const Shape& s) {
-  const NodeArgs args = n.named();
   const Sizes all = {s.batch, s.shared, s.group, s.keys, s.out};
   Value* q = opmath(b, reshaped(b, n.input(0), {s.batch, s.shared, s.group, 1, s.size}));
   Value* k = opmath(b, b("aten::unsqueeze", {n.input(1), Expr(2)}));
   Value* v = opmath(b, b("aten::unsqueeze", {n.input(2), Expr(2)}));
   Value* scores = sum_keeping(b, b("aten::mul.Tensor", {q, k}), IntList{4});
-  scores = b("aten::mul.Scalar", {scores, scale_of(args, s)});
-  if (args.schema().index_of("attn_bias") >= 0) {
-    if (Value* bias = value_of(args.get("attn_bias"))) {
-      bias = b("aten::expand", {bias, IntList{s.batch, s.shared * s.group, 1, s.keys}});
-      bias = reshaped(b, bias, {s.batch, s.shared, s.group, s.keys, 1});
-      scores = b("aten::add.Tensor", {scores, opmath(b, bias)});
-    }
+  scores = b("aten::mul.Scalar", {scores, attention_scale(n, s.size.constant())});
+  if (Value* mask = added_mask(n)) {
+    mask = b("aten::expand", {mask, IntList{s.batch, s.shared * s.group, 1, s.keys}});
+    mask = reshaped(b, mask, {s.batch, s.shared, s.group, s.keys, 1});
+    scores = b("aten::add.Tensor", {scores, opmath(b, mask)});
   }
   // Each column of the values computes the maximum and the sum by itself. They are scalars of loops that run anyway, so
   // they need no kernel of their own.
   scores = b("aten::expand", {scores, IntList(all.begin(), all.end())});
-  const IntList keys = {3};
-  Value* most = amax_keeping(b, scores, keys);
-  // A query whose keys are all masked gives zeros, as in the libraries' kernels.
-  most = b("aten::masked_fill.Scalar", {most, b("aten::eq.Scalar", {most, -kInfinity}), Expr(0)});
-  Value* powers = b("aten::exp", {b("aten::sub.Tensor", {scores, most})});
-  Value* total = sum_keeping(b, powers, keys);
-  total = b("aten::masked_fill.Scalar", {total, b("aten::eq.Scalar", {total, Expr(0)}), Expr(1)});
-  Value* weighted = sum_keeping(b, b("aten::mul.Tensor", {powers, v}), keys);
-  return reshaped(b, b("aten::div.Tensor", {weighted, total}), n.results[0]->type.sizes);
+  const SoftmaxParts softmax = softmax_parts(b, scores, 3, /*masked=*/true);
+  Value* weighted = sum_keeping(b, b("aten::mul.Tensor", {softmax.powers, v}), {3});
+  return reshaped(b, b("aten::div.Tensor", {weighted, softmax.total}), n.results[0]->type.sizes);
 }
 
 }  // namespace

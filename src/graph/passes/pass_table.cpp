@@ -30,6 +30,7 @@ constexpr PassRow kPasses[] = {
     {"conv-library", use_library_convolution, DeviceType::CPU},
     {"pack-weights", pack_weights, DeviceType::CPU},
     {"one-query-attention", write_one_query_attention, DeviceType::CUDA},
+    {"attention-products", write_attention_products, DeviceType::CPU},
     {"grouped-attention", share_keys_of_groups, DeviceType::CUDA},
     {"wide-products", write_wide_products, DeviceType::CUDA},
     {"aligned-products", align_products, DeviceType::CUDA},

@@ -28,6 +28,7 @@ bool use_library_convolution(Graph& graph, const PassContext& context);
 bool pack_weights(Graph& graph, const PassContext& context);
 bool write_row_products(Graph& graph, const PassContext& context);
 bool write_one_query_attention(Graph& graph, const PassContext& context);
+bool write_attention_products(Graph& graph, const PassContext& context);
 bool share_keys_of_groups(Graph& graph, const PassContext& context);
 bool write_wide_products(Graph& graph, const PassContext& context);
 bool align_products(Graph& graph, const PassContext& context);

@@ -27,6 +27,11 @@ bool has_sizes(const graph::TensorType& t, std::initializer_list<Expr> sizes) {
   return std::equal(t.sizes.begin(), t.sizes.end(), sizes.begin(), sizes.end(), provably_equal);
 }
 
+ProductOperands matmul(const Node& node) {
+  return {
+      .rows = node.input(0), .columns = node.input(1), .columns_last = true, .batch = node.input(0)->type.dim() - 2};
+}
+
 // Scales of the whole matrices, or of each row and each column. Sizes and types for which ATen raises, or did in
 // earlier versions, are not taken: its call decides.
 bool are_scales(const ProductOperands& p, DType result) {
@@ -72,6 +77,7 @@ constexpr LoweringRow kMatmulRows[] = {
     {.names = "aten::linear", .product = linear},
     {.names = "aten::mm", .product = mm},
     {.names = "aten::bmm", .product = bmm},
+    {.names = "aten::matmul", .product = matmul},
     {.names = "aten::_scaled_mm", .product = scaled_mm},
     {.names = "vesta::packed_linear", .product = packed_linear},
 };

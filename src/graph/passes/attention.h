@@ -1,0 +1,31 @@
+// Attention as arithmetic: what the passes that write it so have in common.
+#pragma once
+
+#include "graph/passes/pass.h"
+#include "graph/rules/decompose.h"
+
+namespace vesta::graph {
+
+// Whether a call of an attention operator draws nothing at random and only its first result is used.
+bool is_plain_attention(const Graph& graph, const Node& attention);
+// The mask that the call adds to the scores; nullptr: it has none.
+Value* added_mask(const Node& attention);
+// Whether an expand can show x with these sizes.
+bool expands_to(const TensorType& x, std::span<const Expr> sizes);
+// The program's scale, or 1 / sqrt(size of a head).
+double attention_scale(const Node& attention, int64_t size);
+
+// A softmax whose division is left to the caller: exp(scores - their maximum) over this dimension, and the sum of that,
+// which keeps the dimension. A query of which every key is masked (its scores are -inf) has weights of zero and the
+// total 1, as in the libraries' kernels; `masked`: there may be such queries.
+struct SoftmaxParts {
+  Value *powers = nullptr, *total = nullptr;
+};
+SoftmaxParts softmax_parts(Builder& b, Value* scores, int64_t dim, bool masked);
+
+// For v [batch, shared * group, keys, size], which repeats each of the `shared` heads `group` times (repeat_kv in
+// models with grouped-query attention): the tensor [batch, shared, 1, keys, size] that it repeats. nullptr: v repeats
+// nothing.
+Value* repeated_heads(const Value* v);
+
+}  // namespace vesta::graph

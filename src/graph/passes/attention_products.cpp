@@ -1,0 +1,129 @@
+// Writes attention of a CPU as two products that kernels compute and a softmax between them: the first kernel scales
+// and masks the scores, the last one divides by the sums of the weights and stores where the library would. The
+// products read queries, keys and values where they are, so heads need no copies, and keys that several heads share are
+// read as they are. The library's kernel (FlashAttention) computes one block of scores after another and keeps none in
+// memory, which pays where they do not fit the last cache level.
+//
+// Measured with AVX-512, two cores, F32: 1.5 to 1.9 times the library's speed from 64 queries and keys of 12 heads up
+// to 197 of 6 heads, 1.24 times with 96 heads of 128.
+#include <limits>
+
+#include "graph/passes/attention.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+constexpr int64_t kCacheParts = 4;  // the scores take one of so many parts of the last cache level
+
+// query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. Heads of one group,
+// neighbours, have the same keys.
+struct Attention {
+  Value *query = nullptr, *keys = nullptr, *values = nullptr, *mask = nullptr;
+  Expr batch, shared, group, queries;
+  int64_t count = 0, size = 0;  // of the keys, and of each of them
+  bool causal = false;
+
+  Sizes heads() const { return {batch, shared, group}; }
+};
+
+std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& context) {
+  if (!is_op(n, "aten::_scaled_dot_product_flash_attention_for_cpu") || n->prepacked || !is_plain_attention(graph, *n))
+    return std::nullopt;
+  Attention a{n->input(0), n->input(1), n->input(2), added_mask(*n)};
+  const TensorType &q = a.query->type, &k = a.keys->type, &v = a.values->type;
+  const TensorType cpu{.dtype = DType::F32};
+  for (const TensorType* t : {&q, &k, &v})
+    if (t->dim() != 4 || t->dtype != DType::F32 || t->device != cpu.device) return std::nullopt;
+  if (k.sizes != v.sizes || k.sizes[0] != q.sizes[0] || k.sizes[1] != q.sizes[1] || k.sizes[3] != q.sizes[3] ||
+      !k.sizes[2].is_constant() || !k.sizes[3].is_constant())
+    return std::nullopt;
+  a.batch = q.sizes[0], a.shared = q.sizes[1], a.group = 1, a.queries = q.sizes[2];
+  a.count = k.sizes[2].constant(), a.size = k.sizes[3].constant();
+  a.causal = n->named().boolean("is_causal");
+  Value *const keys = repeated_heads(a.keys), *const values = repeated_heads(a.values);
+  if (keys && values && keys->type.sizes == values->type.sizes && keys->type.sizes[1].is_constant() &&
+      q.sizes[1].is_constant()) {
+    a.keys = keys, a.values = values;
+    a.shared = keys->type.sizes[1];
+    a.group = q.sizes[1].constant() / a.shared.constant();
+  }
+  for (const Expr e : {a.batch, q.sizes[1], a.queries})
+    if (!provably_at_least(e, 1)) return std::nullopt;
+  const int64_t queries = hint(a.queries), scores = hint(a.batch) * hint(q.sizes[1]) * queries * a.count;
+  if (a.count == 0 || a.size == 0 || scores * element_size(DType::F32) > context.cache_bytes / kCacheParts ||
+      !context.computes_product(queries, a.count, a.size) || !context.computes_product(queries, a.size, a.count))
+    return std::nullopt;
+  if (a.mask) {
+    const TensorType& t = a.mask->type;
+    if (t.dtype != DType::F32 || t.device != cpu.device || t.dim() < 2 ||
+        !expands_to(t, Sizes{a.batch, q.sizes[1], a.queries, Expr(a.count)}))
+      return std::nullopt;
+  }
+  return a;
+}
+
+// [batch, shared, group] and two more dimensions, as a view of a tensor [batch, heads, ...].
+Value* by_groups(Builder& b, const Attention& a, Value* v) {
+  Sizes sizes = a.heads();
+  sizes.insert(sizes.end(), v->type.sizes.end() - 2, v->type.sizes.end());
+  return reshaped(b, v, sizes);
+}
+
+// Keys or values, which each head of a group shows.
+Value* for_groups(Builder& b, const Attention& a, Value* v) {
+  if (v->type.dim() == 4) v = b("aten::unsqueeze", {v, Expr(2)});
+  return b("aten::expand", {v, IntList{a.batch, a.shared, a.group, Expr(a.count), Expr(a.size)}});
+}
+
+// Hides the keys that come after the query.
+Value* hide_later(Builder& b, const Attention& a, Value* scores) {
+  const auto places = [&](Expr count) {
+    return b("aten::arange.start_step", {Expr(0), count, Expr(1)},
+             {{"dtype", DType::I64}, {"device", scores->type.device}});
+  };
+  Value* const query = b("aten::unsqueeze", {places(a.queries), Expr(1)});
+  Value* const later = b("aten::lt.Tensor", {query, places(a.count)});
+  return b("aten::masked_fill.Scalar", {scores, later, -std::numeric_limits<double>::infinity()});
+}
+
+Value* attention(Builder& b, const Node& n, const Attention& a) {
+  Value* const keys = b("aten::transpose.int", {for_groups(b, a, a.keys), Expr(3), Expr(4)});
+  Value* scores = b("aten::matmul", {by_groups(b, a, a.query), keys});
+  if (const double scale = attention_scale(n, a.size); scale != 1) scores = b("aten::mul.Scalar", {scores, scale});
+  if (a.causal) scores = hide_later(b, a, scores);
+  if (a.mask) {
+    const IntList all = {a.batch, a.shared * a.group, a.queries, Expr(a.count)};
+    scores = b("aten::add.Tensor", {scores, by_groups(b, a, b("aten::expand", {a.mask, all}))});
+  }
+  const SoftmaxParts softmax = softmax_parts(b, scores, 4, /*masked=*/a.mask != nullptr);
+  Value* const sums = b("aten::matmul", {softmax.powers, for_groups(b, a, a.values)});
+  Value* const out = b("aten::div.Tensor", {sums, softmax.total});
+  // In the memory order of the call's result, of which this is a view.
+  const std::vector<Expr>& strides = n.results[0]->type.strides;
+  out->type.strides = {strides[0], strides[1] * a.group, strides[1], strides[2], strides[3]};
+  return reshaped(b, out, n.results[0]->type.sizes);
+}
+
+}  // namespace
+
+bool write_attention_products(Graph& graph, const PassContext& context) {
+  if (!context.inference || !context.computes_product) return false;
+  Rewriter rewriter(graph, context);
+  for (Node *n = graph.first(), *next = nullptr; n; n = next) {
+    next = n->next;
+    const std::optional<Attention> a = find(graph, n, context);
+    if (!a) continue;
+    if (!rewriter.may()) break;
+    Builder b(graph, n);
+    b.source = n->source;
+    std::vector<Value*> results(n->results.size(), nullptr);
+    results[0] = attention(b, *n, *a);
+    rewriter.substitute(n->results[0], finish(b, *n, std::move(results))[0]);
+    graph.erase(n);
+  }
+  return rewriter.changed();
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,119 @@
+// Attention of a CPU as two products (graph/passes/attention_products.cpp).
+#include <fmt/format.h>
+
+#include "pass_text.h"
+
+namespace vesta::graph::testing_text {
+namespace {
+
+const auto kKernels = [](int64_t rows, int64_t, int64_t) { return rows >= 4; };
+
+void expect_products(const std::string& before, const std::string& after) {
+  expect_pass(write_attention_products, before, after, {}, DeviceType::CPU, kKernels);
+}
+void expect_call(const std::string& text) {
+  expect_unchanged(write_attention_products, text, {}, DeviceType::CPU, kKernels);
+}
+
+// Queries as a model makes them: a view of [batch, queries, heads, size].
+std::string attention(const char* more, const char* mask = "", const char* results = "output %4") {
+  return fmt::format(R"(
+input %0 : f32[2, 4, 16, 32]{{2048, 32, 128, 1}} = argument "q"
+input %1 : f32[2, 4, 24, 32]{{3072, 32, 128, 1}} = argument "k"
+input %2 : f32[2, 4, 24, 32]{{3072, 32, 128, 1}} = argument "v"
+{}
+%4 : f32[2, 4, 16, 32]{{2048, 32, 128, 1}}, %5 : f32[2, 4, 16]{{64, 1, 4}} = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %1, %2{})
+{}
+)",
+                     mask, more, results);
+}
+
+TEST(AttentionProducts, AreScaledAndMasked) {
+  expect_products(attention(", 0., false, attn_mask=%3, scale=0.5", "input %3 : f32[2, 1, 1, 24] = argument \"mask\""),
+                  R"(
+input %0 : f32[2, 4, 16, 32]{2048, 32, 128, 1} = argument "q"
+input %1 : f32[2, 4, 24, 32]{3072, 32, 128, 1} = argument "k"
+input %2 : f32[2, 4, 24, 32]{3072, 32, 128, 1} = argument "v"
+input %3 : f32[2, 1, 1, 24] = argument "mask"
+%4 : f32[2, 4, 1, 24, 32]{3072, 32, 3072, 128, 1} = aten::unsqueeze(%1, 2)
+%5 : f32[2, 4, 1, 24, 32]{3072, 32, 3072, 128, 1} = aten::expand(%4, [2, 4, 1, 24, 32])
+%6 : f32[2, 4, 1, 32, 24]{3072, 32, 3072, 1, 128} = aten::transpose.int(%5, 3, 4)
+%7 : f32[2, 4, 1, 16, 32]{2048, 32, 2048, 128, 1} = aten::view(%0, [2, 4, 1, 16, 32])
+%8 : f32[2, 4, 1, 16, 24] = aten::matmul(%7, %6)
+%9 : f32[2, 4, 1, 16, 24] = aten::mul.Scalar(%8, 0.5)
+%10 : f32[2, 4, 16, 24]{24, 0, 0, 1} = aten::expand(%3, [2, 4, 16, 24])
+%11 : f32[2, 4, 1, 16, 24]{24, 0, 0, 0, 1} = aten::view(%10, [2, 4, 1, 16, 24])
+%12 : f32[2, 4, 1, 16, 24] = aten::add.Tensor(%9, %11)
+%13 : f32[2, 4, 1, 16, 1] = aten::amax(%12, [4], true)
+%14 : bool[2, 4, 1, 16, 1] = aten::eq.Scalar(%13, -inf)
+%15 : f32[2, 4, 1, 16, 1] = aten::masked_fill.Scalar(%13, %14, 0)
+%16 : f32[2, 4, 1, 16, 24] = aten::sub.Tensor(%12, %15)
+%17 : f32[2, 4, 1, 16, 24] = aten::exp(%16)
+%18 : f32[2, 4, 1, 16, 1] = aten::sum.dim_IntList(%17, [4], true, dtype=dtype.f32)
+%19 : bool[2, 4, 1, 16, 1] = aten::eq.Scalar(%18, 0)
+%20 : f32[2, 4, 1, 16, 1] = aten::masked_fill.Scalar(%18, %19, 1)
+%21 : f32[2, 4, 1, 24, 32]{3072, 32, 3072, 128, 1} = aten::unsqueeze(%2, 2)
+%22 : f32[2, 4, 1, 24, 32]{3072, 32, 3072, 128, 1} = aten::expand(%21, [2, 4, 1, 24, 32])
+%23 : f32[2, 4, 1, 16, 32] = aten::matmul(%17, %22)
+%24 : f32[2, 4, 1, 16, 32]{2048, 32, 32, 128, 1} = aten::div.Tensor(%23, %20)
+%25 : f32[2, 4, 16, 32]{2048, 32, 128, 1} = aten::view(%24, [2, 4, 16, 32])
+output %25
+)");
+}
+
+TEST(AttentionProducts, StayACallWhereItIsNone) {
+  expect_unchanged(write_attention_products, attention(""), {}, DeviceType::CPU);  // kernels compute no product
+  expect_call(attention(", 0.5"));                                                 // random
+  expect_call(attention("", "", "output %4\noutput %5"));                          // another result is read
+  const auto other = [](const char* queries, const char* keys, const char* type) {
+    return fmt::format(R"(
+input %0 : {2}[1, 8, {0}, 32] = argument "q"
+input %1 : {2}[1, 8, {1}, 32] = argument "k"
+input %2 : {2}[1, 8, {1}, 32] = argument "v"
+%4 : {2}[1, 8, {0}, 32], _ = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %1, %2)
+output %4
+)",
+                       queries, keys, type);
+  };
+  expect_call(other("1", "64", "f32"));      // one query: the products would have one row
+  expect_call(other("64", "64", "bf16"));    // kernels add up products of F32
+  expect_call(other("64", "0", "f32"));      // no keys
+  expect_call(other("1024", "512", "f32"));  // the scores fill half of the cache
+}
+
+// Several heads read the same keys.
+TEST(AttentionProducts, ReadSharedKeysWhereTheyAre) {
+  const auto g = parse(R"(
+input %0 : f32[1, 4, 16, 32] = argument "q"
+input %1 : f32[1, 2, 1, 24, 32] = argument "k"
+input %2 : f32[1, 2, 1, 24, 32] = argument "v"
+%3 : f32[1, 2, 2, 24, 32]{1536, 768, 0, 32, 1} = aten::expand(%1, [1, 2, 2, 24, 32])
+%4 : f32[1, 2, 2, 24, 32] = aten::clone(%3, memory_format=format.contiguous)
+%5 : f32[1, 4, 24, 32] = aten::view(%4, [1, 4, 24, 32])
+%6 : f32[1, 2, 2, 24, 32]{1536, 768, 0, 32, 1} = aten::expand(%2, [1, 2, 2, 24, 32])
+%7 : f32[1, 2, 2, 24, 32] = aten::clone(%6, memory_format=format.contiguous)
+%8 : f32[1, 4, 24, 32] = aten::view(%7, [1, 4, 24, 32])
+%9 : f32[1, 4, 16, 32], _ = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %5, %8)
+output %9
+)");
+  const Options options;
+  EXPECT_TRUE(write_attention_products(*g, {.options = options, .computes_product = kKernels}));
+  remove_dead_code(*g, {.options = options});
+  verify(*g);
+  const std::string text = print(*g);
+  EXPECT_EQ(text.find("format.contiguous"), std::string::npos) << text;
+  EXPECT_NE(text.find("aten::matmul(%"), std::string::npos) << text;
+  EXPECT_NE(text.find("f32[1, 2, 2, 16, 24] = aten::matmul"), std::string::npos) << text;
+}
+
+TEST(AttentionProducts, HideLaterKeys) {
+  const auto g = parse(attention(", 0., true"));
+  const Options options;
+  EXPECT_TRUE(write_attention_products(*g, {.options = options, .computes_product = kKernels}));
+  const std::string text = print(*g);
+  EXPECT_NE(text.find("aten::masked_fill.Scalar(%"), std::string::npos) << text;
+  EXPECT_EQ(text.find("aten::eq.Scalar"), std::string::npos) << text;  // each query sees the first key
+}
+
+}  // namespace
+}  // namespace vesta::graph::testing_text
