@@ -1,4 +1,7 @@
 // Matrix products whose sums are in registers (loops/register_product.h), against the interpreter.
+#include <filesystem>
+#include <fstream>
+
 #include "base/check.h"
 #include "codegen_run.h"
 
@@ -66,6 +69,42 @@ stage
                 {"K", n(c.inner)}}));
 }
 
+// x w^T, where the columns of each tile lie in a panel.
+std::unique_ptr<loops::Kernel> panels_of(const Case& c, bool packs) {
+  const int64_t lanes = host_lanes(), panel = c.tile_vectors * lanes;
+  const auto n = [](int64_t v) { return std::to_string(v); };
+  return loops::parse_kernel(text(R"(kernel
+range p0 parallel M
+range p1 parallel N
+range r0 inner K
+vector p1 lanes LANES
+block BLOCK
+registers TR by TC rows RB slice SLICE PACKS
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 write
+stage loop
+  %0 = load f32 b0[r0 + K*p0]
+  %1 = load f32 b1[(p1 % TC) + TC*r0 + WHOLE*(p1 // TC)]
+  %2 = mul f32 %0 %1
+  %3 = accumulate f32 sum %2
+stage
+  %4 = result f32 %3
+  store f32 b2[p1 + N*p0] %4
+)",
+                                  {{"PACKS", packs ? "packs columns" : ""},
+                                   {"LANES", n(lanes)},
+                                   {"BLOCK", n(c.blocks * panel)},
+                                   {"SLICE", n(c.slice * lanes)},
+                                   {"WHOLE", n(c.inner * panel)},
+                                   {"TR", n(c.tile_rows)},
+                                   {"TC", n(panel)},
+                                   {"RB", n(c.row_block)},
+                                   {"M", n(c.rows)},
+                                   {"N", n(c.columns)},
+                                   {"K", n(c.inner)}}));
+}
+
 void expect_product(const Case& c, const Form& f, bool symbolic = false) {
   SCOPED_TRACE(fmt::format("{} x {} x {}, tiles of {} by {} vectors, {} {} {} {}", c.rows, c.columns, c.inner,
                            c.tile_rows, c.tile_vectors, f.rows_along_inner, f.columns_along_inner, f.packs_rows,
@@ -95,6 +134,41 @@ TEST(RegisterProducts, ColumnsThatAreReadInPlace) {
   for (const bool packs : {false, true}) {
     expect_product({9, 4 * lanes, 40, 4, 2, 8, 1, 40 / lanes + 1}, {true, false, packs, false});
     expect_product({9, 4 * lanes, 300, 4, 2, 8, 2, 2}, {true, false, packs, false}, true);
+  }
+}
+
+// Tiles fetch the next panel where slices of neighbouring panels do not lie beside each other.
+TEST(RegisterProducts, PanelsOfSeveralSlicesAreFetchedAhead) {
+  const int64_t lanes = host_lanes();
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "fetched_panels";
+  const auto fetches = [&](const Case& c, bool packs) {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    CompileOptions options;
+    options.dump_dir = folder.string();
+    const auto k = panels_of(c, packs);
+    compile(std::vector<Request>{{loops::print(*k), "panels"}}, host_target(), options);
+    int found = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) {
+      std::ifstream in(file.path());
+      const std::string code(std::istreambuf_iterator<char>(in), {});
+      found += file.path().extension() == ".ll" && code.find("i32 0, i32 2, i32 1)") != std::string::npos;
+    }
+    return found;
+  };
+  const Case one_slice{9, 4 * lanes, 4 * lanes, 4, 2, 8, 2, 4}, slices{9, 4 * lanes, 4 * lanes, 4, 2, 8, 2, 1};
+  EXPECT_EQ(fetches(one_slice, false), 0);
+  EXPECT_EQ(fetches(slices, false), 1);
+  EXPECT_EQ(fetches(slices, true), 0);  // the panels are copies in the work item's scratch
+  for (const int64_t rows : {1, 9, 64}) {
+    Case c = slices;
+    c.rows = rows;
+    c.row_block = 24;
+    const double error = 16.0 * static_cast<double>(c.inner) * 0x1p-24;
+    expect_same(*panels_of(c, false),
+                {random_array(DType::F32, c.rows * c.inner, 1), random_array(DType::F32, c.columns * c.inner, 2),
+                 make_array(DType::F32, c.rows * c.columns)},
+                {}, 8, error);
   }
 }
 

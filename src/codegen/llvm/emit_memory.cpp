@@ -114,6 +114,12 @@ void Emitter::prefetch(Value* pointer) {
                      {pointer, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
 }
 
+// The same, into the second cache level, for a read some microseconds later.
+void Emitter::prefetch_to_l2(Value* pointer) {
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
+                     {pointer, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+}
+
 // Prefetches the lines that a later row reads, if this row has `count` vectors.
 void Emitter::prefetch_ahead(int count) {
   constexpr int64_t kLine = 64;

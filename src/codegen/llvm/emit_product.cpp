@@ -301,6 +301,45 @@ void Emitter::point_to_rows() {
   });
 }
 
+// The next panel's part that a tile fetches into the second cache level while it is multiplied. Together, the tiles of
+// a work item fetch the slice that comes next. The hardware's prefetching does not foresee it: slices of neighbouring
+// panels do not lie beside each other. nullopt: there is one slice, or columns do not lie in panels.
+std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row, Value* column, Value* begin,
+                                                        Value* end) {
+  const RegisterTile& t = k_.registers;
+  const Instr& load = k_.instrs[product_.sum.column];
+  const Expr inner = k_.ranges.back().var;
+  if (t.packs_columns || product_.one_slice || !outer_ranges().empty() ||
+      !coefficient_of(load.index, inner)->is_constant(t.columns))
+    return std::nullopt;
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* const from = pointer_at(load, shape_.lane, b_.CreateAdd(column, number(t.columns)), inner_ranges());
+  b_.SetInsertPoint(scopes_.back().end);
+  const int64_t bytes = t.columns * int64_t{sizeof(float)};  // of an inner element
+  const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, number(n)); };
+  Value* const all = b_.CreateSub(product_.end_row, product_.first_row);
+  Value* const before = b_.CreateMul(b_.CreateSub(end, begin), b_.CreateSub(row, product_.first_row));
+  FetchedPart part;
+  part.begin = b_.CreateGEP(b_.getInt8Ty(), from, times(begin, bytes));
+  part.begin = b_.CreateGEP(b_.getInt8Ty(), part.begin, b_.CreateUDiv(times(before, bytes), all));
+  part.step = b_.CreateUDiv(number(rows * bytes), all);
+  // Each line is fetched about once.
+  constexpr int64_t kLine = 64;
+  part.mask = number(0);
+  for (const int64_t elements : {2, 4, 8, 16})
+    part.mask = b_.CreateSelect(b_.CreateICmpULE(part.step, number(kLine / elements)), number(elements - 1), part.mask);
+  return part;
+}
+
+void Emitter::fetch(const FetchedPart& part, Value* inner) {
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* const now = b_.CreateICmpEQ(b_.CreateAnd(inner, part.mask), number(0));
+  loop(number(0), b_.CreateZExt(now, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) {
+    b_.SetInsertPoint(scopes_.back().end);
+    prefetch_to_l2(b_.CreateGEP(b_.getInt8Ty(), part.begin, b_.CreateMul(inner, part.step)));
+  });
+}
+
 // Adds up the products of a tile of `rows` rows, over the inner elements from begin to end, and keeps its sums in
 // scratch.
 void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Value* end) {
@@ -353,6 +392,7 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
     column_at = b_.CreateGEP(element, from, b_.CreateMul(begin, column_step));
   }
 
+  const std::optional<FetchedPart> next = next_panel(rows, row, column, begin, end);
   std::vector<llvm::AllocaInst*> sums;
   for (int64_t n = 0; n < rows * vectors; ++n) sums.push_back(p_.stack(type, "sum"));
   b_.SetInsertPoint(scopes_.back().end);
@@ -364,9 +404,10 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   loop(number(0), count, loops::kRegisterPiece, 3, 3, true, 0, [&](Value* piece) {
     b_.SetInsertPoint(scopes_.back().end);
     for (llvm::AllocaInst* sum : sums) b_.CreateStore(llvm::Constant::getNullValue(type), sum);
-    Value* const next = b_.CreateAdd(piece, number(loops::kRegisterPiece));
-    Value* const piece_end = b_.CreateSelect(b_.CreateICmpSLT(next, count), next, count);
+    Value* const next_piece = b_.CreateAdd(piece, number(loops::kRegisterPiece));
+    Value* const piece_end = b_.CreateSelect(b_.CreateICmpSLT(next_piece, count), next_piece, count);
     loop(piece, piece_end, 1, 3, 3, true, 0, [&](Value* k) {
+      if (next) fetch(*next, k);
       b_.SetInsertPoint(scopes_.back().end);
       std::vector<Value*> columns;
       Value* const at = b_.CreateGEP(element, column_at, b_.CreateMul(k, column_step));

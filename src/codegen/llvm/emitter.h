@@ -141,6 +141,7 @@ class Emitter {
   void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   bool streams(const loops::Instr& i, int64_t elements) const;
   void prefetch(llvm::Value* pointer);
+  void prefetch_to_l2(llvm::Value* pointer);
   void prefetch_ahead(int count);
   llvm::Value* strided_load(llvm::Value* pointer, DType t, int64_t stride);
 
@@ -168,6 +169,13 @@ class Emitter {
   bool packs_rows_together() const;
   llvm::Value* packed_row(llvm::Value* row);
   void multiply(int64_t rows, llvm::Value* row, llvm::Value* column, llvm::Value* begin, llvm::Value* end);
+  struct FetchedPart {
+    llvm::Value *begin = nullptr, *step = nullptr;  // an address, and bytes for each inner element
+    llvm::Value* mask = nullptr;                    // inner elements in which these bits are 0 fetch a line
+  };
+  std::optional<FetchedPart> next_panel(int64_t rows, llvm::Value* row, llvm::Value* column, llvm::Value* begin,
+                                        llvm::Value* end);
+  void fetch(const FetchedPart& part, llvm::Value* inner);
   llvm::Value* rows_into_tile(llvm::Value* row);
   llvm::Value* tile_sums(llvm::Value* row, llvm::Value* column);
   void finish_tile(llvm::Value* row, llvm::Value* last_row, llvm::Value* column);
