@@ -120,6 +120,10 @@ bool rows_have_pointers(const Kernel& k, const RegisterSum& sum) {
   return !k.registers.packs_rows && !coefficient_of(k.instrs[sum.row].index, row_range(k).var);
 }
 
+int64_t rows_of_last_tile(const RegisterTile& t, Expr rows) {
+  return rows.is_constant() ? rows.constant() % t.rows : (t.rows + 1) / 2;
+}
+
 int64_t packed_row_pitch(const RegisterTile& t) { return t.slice.constant() + 16; }
 
 bool has_one_slice(const Kernel& k) {

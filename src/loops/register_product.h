@@ -44,6 +44,10 @@ bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
 // each.
 bool rows_have_pointers(const Kernel& k, const RegisterSum& sum);
 
+// The rows of the tiles that follow the whole tiles of a product of so many rows, which do not fill its tiles: the rows
+// that are left, or half a tile where their number is symbolic.
+int64_t rows_of_last_tile(const RegisterTile& tile, Expr rows);
+
 // A thread's scratch: the byte at which each part begins, and its size.
 struct RegisterScratch {
   // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][inner][row].

@@ -34,6 +34,7 @@ constexpr double kTileNs = 15, kItemNs = 30;
 constexpr double kLastItem = 0.25;  // of an item: threads wait for the last one, as they do not run equally fast
 constexpr double kFarSpeed = 0.7;   // where rows do not fit the sets of the cache
 constexpr double kSliceRowNs = 2;   // of a slice's row: its sums are read and written again
+constexpr int64_t kLeastSums = 4;   // of a tile: an addition to a sum waits for the one before
 
 // The rows of a tile, and its columns in vectors. The registers hold a tile's sums, one inner element of its columns,
 // and that of one row.
@@ -69,6 +70,7 @@ struct Sizes {
   int64_t windows;  // of the other Inner ranges
   int64_t apart;    // floats from one row to the next; 0: rows are packed
   int64_t panel;    // columns that lie together in memory, one inner element after another; 0: columns are packed
+  bool exact_rows = false;  // the number of rows is no hint
 };
 
 int64_t lanes_of(const Target& target) { return target.vector_bytes / int64_t{sizeof(float)}; }
@@ -84,8 +86,10 @@ struct Tiling {
 // The time of a work item that has so many rows and columns.
 double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int64_t lanes) {
   const int64_t tile_columns = f.vectors * lanes;
-  const int64_t half = f.rows / 2, across = round_up(columns, tile_columns) / tile_columns;
-  const double tiles = static_cast<double>(round_up(rows, half) * across) / static_cast<double>(f.rows);
+  const int64_t across = round_up(columns, tile_columns) / tile_columns;
+  const int64_t left = rows % f.rows, least = (kLeastSums + f.vectors - 1) / f.vectors;
+  const int64_t last = left == 0 ? 0 : s.exact_rows ? std::max(left, least) : round_up(left, f.rows / 2);
+  const double tiles = static_cast<double>((rows - left + last) * across) / static_cast<double>(f.rows);
   const auto inner = static_cast<double>(s.windows * s.inner);
   const auto slices = static_cast<double>(s.windows * slices_of(s.inner, lanes));
   const double speed = s.apart == 0 || rows_fit_sets(f.rows, s.apart) ? f.speed : f.speed * kFarSpeed;
@@ -257,6 +261,7 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   // A kernel for any number of rows should serve many.
   constexpr int64_t kManyRows = 64;
   s.rows = std::max(hint(rows), rows.is_constant() ? int64_t{1} : kManyRows);
+  s.exact_rows = rows.is_constant();
   s.products = std::max<int64_t>(1, hint(products));
   s.columns = hint(columns);
   if (s.inner < 1 || s.columns < 1) return std::nullopt;

@@ -233,7 +233,7 @@ output %5
   ASSERT_TRUE(only_kernel(plan));
   const loops::Kernel& kernel = *only_kernel(plan)->kernel;
   EXPECT_TRUE(kernel.registers.packs_rows);
-  EXPECT_TRUE(kernel.registers.row_block.is_constant(16));
+  EXPECT_TRUE(kernel.ranges[static_cast<size_t>(kernel.vector) - 1].extent.is_constant(16));
 }
 
 TEST(Registers, Panels) {

@@ -1,8 +1,9 @@
 // A matrix product whose sums are in registers (loops/register_product.h). For each slice of the inner space: for each
 // tile of columns: for each tile of rows, the sums of the tile; after the last slice, the stages that read the sums.
 //
-// The last rows are one or two halves of a tile. Rows and columns past the end are computed and not stored: rows past
-// the end are the last row again, and columns past the end are those of a masked load, or the last column again.
+// The last rows are a tile of their own, or one or two halves of a tile where their number is not known. Rows and
+// columns past the end are computed and not stored: rows past the end are the last row again, and columns past the end
+// are those of a masked load, or the last column again.
 #include <algorithm>
 
 #include "base/check.h"
@@ -66,10 +67,11 @@ void Emitter::product_item() {
           Value* const whole = b_.CreateICmpSLE(last, product_.end_row);
           last = b_.CreateSelect(whole, last, product_.end_row);
           Value* const few = b_.CreateSelect(whole, last, row);
-          loop(number(0), b_.CreateZExt(whole, b_.getInt64Ty()), 1, 3, 3, false, 0,
-               [&](Value*) { multiply(t.rows, row, column, begin, end); });
-          const int64_t half = (t.rows + 1) / 2;
-          loop(few, last, half, 3, 3, false, 0, [&](Value* at) { multiply(half, at, column, begin, end); });
+          if (!provably_at_least(t.rows - 1, rows))
+            loop(number(0), b_.CreateZExt(whole, b_.getInt64Ty()), 1, 3, 3, false, 0,
+                 [&](Value*) { multiply(t.rows, row, column, begin, end); });
+          const int64_t few_rows = loops::rows_of_last_tile(t, rows);
+          loop(few, last, few_rows, 3, 3, false, 0, [&](Value* at) { multiply(few_rows, at, column, begin, end); });
         }
         b_.SetInsertPoint(scopes_.back().end);
         if (product_.one_slice) {
