@@ -146,7 +146,7 @@ graph::PassContext pass_context(const Options& options, const Target& target, bo
                              .device = target.device,
                              .inference = inference,
                              .vector_bytes = target.vector_bytes,
-                             .cache_bytes = target.l3_bytes,
+                             .cache_bytes = std::min(target.l3_bytes / 4, 2 * target.l2_bytes * target.threads),
                              .library_bf16 = library_takes_bf16(target)};
   if (target.device == DeviceType::CUDA) {
     context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {

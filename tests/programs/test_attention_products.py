@@ -65,6 +65,14 @@ def test_sizes(f: Any, batch: int, count: int, queries: int, keys: int, size: in
     assert expect_equal(f, q.contiguous(), k.contiguous(), v.contiguous()) == []
 
 
+@pytest.mark.parametrize("f", [plain, causal])
+@pytest.mark.parametrize(("queries", "keys"), [(700, 700), (333, 1200), (1200, 333)])
+def test_blocks_of_queries(f: Any, queries: int, keys: int) -> None:
+    """Scores that do not fit the caches."""
+    q, k, v = heads(1, 12, queries, 32), heads(1, 12, keys, 32), heads(1, 12, keys, 32)
+    assert expect_equal(f, q, k, v) == []
+
+
 def test_layouts() -> None:
     """Parts of one projection; elements of a key that are not neighbours; one head shown as several."""
     qkv = torch.randn(2, 20, 3, 4, 32).permute(2, 0, 3, 1, 4)
@@ -84,6 +92,12 @@ MASKS = {
     "hides all keys of some": lambda: torch.arange(20).view(20, 1).expand(20, 24) % 3 > 0,
     "hides all": lambda: torch.full((20, 24), -math.inf),
 }
+
+
+def test_a_mask_of_blocks() -> None:
+    q, k = heads(1, 12, 400, 32), heads(1, 12, 500, 32)
+    mask = torch.randn(1, 12, 400, 500).masked_fill(torch.rand(400, 500) > 0.7, -math.inf)
+    assert expect_equal(masked, q, k, k, mask) == []
 
 
 @pytest.mark.parametrize("name", MASKS)
@@ -137,8 +151,8 @@ def test_any_number_of_queries() -> None:
 
 
 def test_what_stays_a_call() -> None:
-    long, short = heads(1, 64, 512, 16), heads(1, 4, 16, 32)
-    assert expect_equal(plain, long, long, long) == [CALL]  # scores of 64 MiB
+    long, short = heads(1, 64, 2048, 16), heads(1, 4, 16, 32)
+    assert expect_equal(plain, long, long, long) == [CALL]  # scores of 1 GiB
     query = heads(1, 4, 1, 32)
     assert expect_equal(plain, query, short, short) == [CALL]  # one row
     for options in ({"numerics": "eager"}, {"skip_passes": ["attention-products"]}):

@@ -78,7 +78,7 @@ output %4
   expect_call(other("1", "64", "f32"));      // one query: the products would have one row
   expect_call(other("64", "64", "bf16"));    // kernels add up products of F32
   expect_call(other("64", "0", "f32"));      // no keys
-  expect_call(other("1024", "512", "f32"));  // the scores fill half of the cache
+  expect_call(other("4096", "512", "f32"));  // the scores of 16 blocks
 }
 
 // Several heads read the same keys.
@@ -104,6 +104,29 @@ output %9
   EXPECT_EQ(text.find("format.contiguous"), std::string::npos) << text;
   EXPECT_NE(text.find("aten::matmul(%"), std::string::npos) << text;
   EXPECT_NE(text.find("f32[1, 2, 2, 16, 24] = aten::matmul"), std::string::npos) << text;
+}
+
+// The scores take 16 MiB, so four blocks are made. A causal one sees one to four quarters of the keys.
+TEST(AttentionProducts, DivideQueries) {
+  for (const bool causal : {false, true}) {
+    const auto g = parse(fmt::format(R"(
+input %0 : f32[1, 8, 1000, 32] = argument "q"
+input %1 : f32[1, 8, 520, 32] = argument "k"
+input %2 : f32[1, 8, 520, 32] = argument "v"
+%4 : f32[1, 8, 1000, 32], _ = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %1, %2, 0., {})
+output %4
+)",
+                                     causal));
+    const Options options;
+    EXPECT_TRUE(write_attention_products(*g, {.options = options, .computes_product = kKernels}));
+    verify(*g);
+    std::vector<int64_t> keys;
+    g->for_each_node([&](const Node* n) {
+      if (n->op->name == "aten::exp") keys.push_back(n->results[0]->type.sizes[4].constant());
+    });
+    const std::vector<int64_t> all(4, 520), some = {260, 520, 520, 520};
+    EXPECT_EQ(keys, causal ? some : all);
+  }
 }
 
 TEST(AttentionProducts, HideLaterKeys) {

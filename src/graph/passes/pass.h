@@ -15,7 +15,7 @@ struct PassContext {
   DeviceType device = DeviceType::CPU;  // that the graph is compiled for
   bool inference = true;                // no graph input requires a gradient
   int64_t vector_bytes = 64;            // the widest vector of a CPU (Target::vector_bytes)
-  int64_t cache_bytes = 32 << 20;       // the last cache level of a CPU (Target::l3_bytes)
+  int64_t cache_bytes = 4 << 20;        // that one kernel of a CPU may leave to the next one in the caches
   bool library_bf16 = true;             // whether oneDNN has code for bfloat16 on this CPU
   // Whether a kernel computes a matrix product of these sizes, of half types on a GPU and of F32 on a CPU. None: no
   // kernel computes products.
