@@ -18,6 +18,7 @@ namespace vesta::graph {
 namespace {
 
 constexpr int64_t kMostBlocks = 8;
+constexpr int64_t kVectorOfBlocks = 64;  // bytes; with shorter vectors, blocks take longer than the library
 constexpr int64_t kKeyParts = 4;  // causal blocks see one to all of these: others would be more kernels
 
 // query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. Heads of one group,
@@ -58,8 +59,8 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
   const int64_t queries = hint(a.queries), heads = hint(a.batch) * hint(q.sizes[1]);
   const int64_t bytes = heads * queries * a.count * element_size(DType::F32);
   a.blocks = (bytes + context.cache_bytes - 1) / context.cache_bytes;
-  if (a.count == 0 || a.size == 0 || a.blocks > std::min(kMostBlocks, a.queries.is_constant() ? queries : 1))
-    return std::nullopt;
+  const bool divides = a.queries.is_constant() && context.vector_bytes >= kVectorOfBlocks;
+  if (a.count == 0 || a.size == 0 || a.blocks > std::min(kMostBlocks, divides ? queries : 1)) return std::nullopt;
   const int64_t rows = queries / a.blocks;
   if (!context.computes_product(rows, a.count, a.size) || !context.computes_product(rows, a.size, a.count))
     return std::nullopt;
