@@ -7,8 +7,9 @@
     python -m bench.peers --sections products decode   matrix products on one core; one token of a decoder
     python -m bench.peers --show build/bench/peers.json    tables and plots of an earlier run
 
-A ratio is eager's time over the engine's in the same round of the same process; shown are medians and ranges. The
-engines use as many threads as eager, and are set for the latency of one call in float32. A model that an engine cannot
+A ratio is eager's time over the engine's in the same round of the same process; shown are medians and ranges. Vesta is
+compared with the engine whose calls take less time: that engine's time over Vesta's in the same round, in which their
+processes take turns. The engines use as many threads as eager, and are set for the latency of one call in float32. A model that an engine cannot
 convert, or computes differently from eager, is a row that says so. Writes peers.json and plots to --out. Fails if Vesta
 fails or differs, whatever the others do.
 """
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.peers import report
-from bench.peers.engines import ENGINES, TITLES, versions
+from bench.peers.engines import ENGINES, versions
 from bench.peers.products import GRID
 from bench.peers.results import Cell, Product, Results, Run
 from bench.peers.workloads import DECODE, MODELS
@@ -43,39 +45,59 @@ FOLDER = ROOT / "build" / "peers"  # where tools/setup.sh --peers installs the e
 Say = Callable[[str], None]
 
 
-def measure(
-    workload: str, batch: int, engine: str, options: argparse.Namespace, rounds: int, seconds: float, reads: bool
-) -> Run:
-    """`reads`: measures the bandwidth before each round."""
-    with tempfile.TemporaryDirectory(prefix="vesta-bench-") as cache:
-        arguments = [workload, str(batch), engine, str(options.threads), str(options.peers)]
-        worker = Worker("bench.peers.worker", arguments, cache, options.limit)
-        try:
-            return asked(worker, rounds, seconds, reads)
-        finally:
-            worker.close()
+class Asked:
+    """A process with one workload and one engine, and what it has answered."""
 
+    def __init__(self, worker: Worker) -> None:
+        self.worker, self.run = worker, Run(start_mib=worker.run.start_mib)
 
-def asked(worker: Worker, rounds: int, seconds: float, reads: bool) -> Run:
-    run = Run(start_mib=worker.run.start_mib)
-
-    def ask(command: str) -> dict[str, Any]:
-        got = {} if run.failure else worker.ask(command)
-        run.failure = run.failure or worker.run.failure or got.get("failure", "")
+    def ask(self, command: str) -> dict[str, Any]:
+        got = {} if self.run.failure else self.worker.ask(command)
+        self.run.failure = self.run.failure or self.worker.run.failure or got.get("failure", "")
         return got
 
-    got = ask("first")
-    run.first_s, run.parts, run.notes = got.get("first_s", 0.0), got.get("parts", {}), got.get("notes", [])
-    ask(f"round {seconds / 4}")  # warms up
-    for _ in range(rounds):
-        if reads and (got := ask("read")):
+    def first(self, seconds: float) -> None:
+        run, got = self.run, self.ask("first")
+        run.first_s, run.parts, run.notes = got.get("first_s", 0.0), got.get("parts", {}), got.get("notes", [])
+        self.ask(f"round {seconds / 4}")  # warms up
+
+    def round(self, seconds: float, reads: bool) -> None:
+        run = self.run
+        if reads and (got := self.ask("read")):
             run.read_bytes_per_s.append(got["bytes_per_s"])
             run.weight_bytes = got["weight_bytes"]
-        if pair := ask(f"round {seconds}").get("pair"):
+        if pair := self.ask(f"round {seconds}").get("pair"):
             run.pairs.append(pair)
-    got = ask("finish")
-    run.peak_mib, run.difference = got.get("peak_mib", 0.0), got.get("difference", 0.0)
-    return run
+
+    def finish(self) -> Run:
+        got = self.ask("finish")
+        self.run.peak_mib, self.run.difference = got.get("peak_mib", 0.0), got.get("difference", 0.0)
+        return self.run
+
+
+def asked(workers: dict[str, Worker], rounds: int, seconds: float, reads: bool) -> dict[str, Run]:
+    """Each engine's run. In a round, the engines' processes take turns, so that they meet the same machine."""
+    engines = {engine: Asked(worker) for engine, worker in workers.items()}
+    for one in engines.values():
+        one.first(seconds)
+    for _ in range(rounds):
+        for one in engines.values():
+            one.round(seconds, reads)
+    return {engine: one.finish() for engine, one in engines.items()}
+
+
+def measure(
+    workload: str, batch: int, options: argparse.Namespace, rounds: int, seconds: float, reads: bool
+) -> dict[str, Run]:
+    """One workload in each engine. `reads`: measures the bandwidth before each round."""
+    with ExitStack() as open_now:
+        workers = {}
+        for engine in options.engines:
+            cache = open_now.enter_context(tempfile.TemporaryDirectory(prefix="vesta-bench-"))
+            arguments = [workload, str(batch), engine, str(options.threads), str(options.peers)]
+            workers[engine] = Worker("bench.peers.worker", arguments, cache, options.limit)
+            open_now.callback(workers[engine].close)
+        return asked(workers, rounds, seconds, reads)
 
 
 def measure_products(grid: tuple[tuple[int, int, int], ...], rounds: int, limit_s: float, say: Say) -> list[Product]:
@@ -167,8 +189,8 @@ def measure_all(options: argparse.Namespace, results: Results, keep: Callable[[]
     seconds = 0.1 if options.quick else 0.4
     models = options.models if "models" in options.sections else []
     products = GRID if "products" in options.sections else ()
-    decode = options.engines if "decode" in options.sections else []
-    steps = len(models) * len(options.batches) * len(options.engines) + len(products) + len(decode)
+    decodes = "decode" in options.sections
+    steps = len(models) * len(options.batches) + len(products) + decodes
     console = Console(stderr=True)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("", total=steps)
@@ -183,19 +205,16 @@ def measure_all(options: argparse.Namespace, results: Results, keep: Callable[[]
 
         for name in models:
             for batch in options.batches:
-                cell = Cell(name, batch)
-                results.peers.append(cell)
-                for engine in options.engines:
-                    say(f"{name}, batch {batch}, {TITLES[engine]}")
-                    cell.runs[engine] = measure(name, batch, engine, options, rounds, seconds, False)
+                say(f"{name}, batch {batch}")
+                results.peers.append(Cell(name, batch, measure(name, batch, options, rounds, seconds, False)))
                 keep()
         if products:
             results.machine["fma_operations_per_s"] = fma_operations_per_s()
             results.products = measure_products(products, rounds, options.limit, say)
             keep()
-        for engine in decode:
-            say(f"decode, {TITLES[engine]}")
-            results.decode[engine] = measure(DECODE, 1, engine, options, rounds, seconds, True)
+        if decodes:
+            say("decode")
+            results.decode = measure(DECODE, 1, options, rounds, seconds, True)
             keep()
 
 

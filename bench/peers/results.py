@@ -71,15 +71,17 @@ class Cell:
     @property
     def better(self) -> str | None:
         """The faster of Vesta's peers."""
-        peers = {engine: run.ratio for engine, run in self.runs.items() if engine != "vesta" and run.is_right}
-        return max(peers, key=lambda engine: peers[engine]) if peers else None
+        peers = {engine: run.engine_s for engine, run in self.runs.items() if engine != "vesta" and run.is_right}
+        return min(peers, key=lambda engine: peers[engine]) if peers else None
 
     @property
     def over_better(self) -> float | None:
+        """The better engine's time over Vesta's in the same round: the median over rounds."""
         vesta, better = self.runs.get("vesta"), self.better
         if vesta is None or not vesta.is_right or better is None:
             return None
-        return vesta.ratio / self.runs[better].ratio
+        rounds = zip(self.runs[better].pairs, vesta.pairs, strict=True)
+        return statistics.median(theirs / ours for (_, theirs), (_, ours) in rounds)
 
 
 @dataclass
