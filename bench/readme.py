@@ -90,13 +90,20 @@ def peers_table(cells: list[dict[str, Any]]) -> str:
     peers = Results.of_data({"machine": {}, "peers": cells, "products": [], "decode": {}}).peers
     engines = [e for e in ENGINE_TITLES if any(e in c.runs for c in peers)]
     titles = [ENGINE_TITLES[e] for e in engines]
-    head = ["model", "batch", *titles, "Vesta / the better", f"first call s: {' / '.join(titles)}"]
-    lines = ["Eager's time divided by the engine's:", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    head = ["model", "batch", "eager", *titles, "better / Vesta", f"first call s: {' / '.join(titles)}"]
+    lines = [
+        "Milliseconds of a call, and the time of the better of the two engines divided by Vesta's in the same round:",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|---" * len(head) + "|",
+    ]
     for cell in peers:
         runs = [cell.runs.get(e) for e in engines]
-        row = [cell.name, str(cell.batch)]
+        eager = [r.eager_s for r in cell.runs.values() if r.pairs]
+        row = [cell.name, str(cell.batch), f"{1e3 * statistics.median(eager):.3g}" if eager else "-"]
         row += [
-            "-" if r is None else "fails" if r.failure else f"{r.ratio:.2f}" if r.is_right else "differs" for r in runs
+            "-" if r is None else "fails" if r.failure else f"{1e3 * r.engine_s:.3g}" if r.is_right else "differs"
+            for r in runs
         ]
         row.append("-" if cell.over_better is None else f"{cell.over_better:.2f}")
         row.append(" / ".join("-" if r is None else "fails" if r.failure else f"{r.first_s:.2g}" for r in runs))

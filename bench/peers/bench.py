@@ -9,9 +9,9 @@
 
 A ratio is eager's time over the engine's in the same round of the same process; shown are medians and ranges. Vesta is
 compared with the engine whose calls take less time: that engine's time over Vesta's in the same round, in which their
-processes take turns. The engines use as many threads as eager, and are set for the latency of one call in float32. A model that an engine cannot
-convert, or computes differently from eager, is a row that says so. Writes peers.json and plots to --out. Fails if Vesta
-fails or differs, whatever the others do.
+processes take turns. The engines use as many threads as eager, and are set for the latency of one call in float32. A
+model that an engine cannot convert, or computes differently from eager, is a row that says so. Writes peers.json and
+plots to --out. Fails if Vesta fails or differs, whatever the others do.
 """
 
 from __future__ import annotations

@@ -193,12 +193,12 @@ def test_the_table_of_the_readme(monkeypatch, tmp_path):
     readme.main()
     before, first, *rows, last, after = page.read_text().splitlines()
     assert (before, first, last, after) == ("before", begin.strip(), end.strip(), "after")
-    assert rows[:2] == ["Eager's time divided by the engine's:", ""] and rows[3].startswith("|---")
+    assert rows[0].startswith("Milliseconds of a call") and rows[3].startswith("|---")
     rows = rows[4:]
     assert len(rows) == 3
-    assert rows[0] == "| bert | 1 | 2.40 | 2.00 | 1.50 | 1.20 | 0.2 / 5 / 6 |"
-    assert rows[1] == "| gpt2 | 8 | 2.00 | fails | 2.00 | 1.00 | 0.4 / fails / 0.2 |"
-    assert rows[2] == "| resnet50 | 1 | 1.50 | differs | 1.00 | 1.50 | 0.2 / 0.2 / 0.2 |"
+    assert rows[0] == "| bert | 1 | 10 | 4.17 | 5 | 6.67 | 1.20 | 0.2 / 5 / 6 |"
+    assert rows[1] == "| gpt2 | 8 | 10 | 5 | fails | 5 | 1.00 | 0.4 / fails / 0.2 |"
+    assert rows[2] == "| resnet50 | 1 | 10 | 6.67 | differs | 10 | 1.50 | 0.2 / 0.2 / 0.2 |"
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ constexpr PassRow kPasses[] = {
     {"summed-products", merge_summed_products},
     {"conv-batch-norm", fold_batch_norm},
     {"channels-last", use_channels_last},
+    {"patch-products", write_patch_products, DeviceType::CPU},
     {"convolution-products", write_convolution_products, DeviceType::CPU},
     {"row-products", write_row_products},
     {"linear-library", use_library_linear, DeviceType::CPU},

@@ -23,6 +23,7 @@ bool pack_columns(Graph& graph, const PassContext& context);
 bool fold_batch_norm(Graph& graph, const PassContext& context);
 bool use_channels_last(Graph& graph, const PassContext& context);
 bool separate_bias(Graph& graph, const PassContext& context);
+bool write_patch_products(Graph& graph, const PassContext& context);
 bool write_convolution_products(Graph& graph, const PassContext& context);
 bool use_library_convolution(Graph& graph, const PassContext& context);
 bool pack_weights(Graph& graph, const PassContext& context);
