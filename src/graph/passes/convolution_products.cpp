@@ -21,7 +21,7 @@
 namespace vesta::graph {
 namespace {
 
-constexpr int64_t kLeastRun = 16;  // neighbouring elements of a window's row
+constexpr int64_t kLeastRun = 8;   // neighbouring elements of a window's row
 constexpr int64_t kMostTaps = 25;  // of a depthwise convolution: each one is code
 constexpr int64_t kLeastChannels = 8;
 // Bytes of an operand that is copied with zeros around it, so that no tap has a condition. A copy of a larger one
