@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMostBlocks = 8;
 constexpr int64_t kVectorOfBlocks = 64;  // bytes; with shorter vectors, blocks take longer than the library
-constexpr int64_t kKeyParts = 4;  // causal blocks see one to all of these: others would be more kernels
+constexpr int64_t kKeyParts = 4;         // causal blocks see one to all of these: others would be more kernels
 
 // query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. Heads of one group,
 // neighbours, have the same keys.
