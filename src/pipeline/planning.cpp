@@ -139,6 +139,12 @@ bool library_takes_bf16(const Target& target) {
   return target.avx512 || target.features.find("+avxneconvert") != std::string::npos;
 }
 
+// Of a CPU's caches. Some processors have no third level, or report none.
+int64_t bytes_between_kernels(const Target& target) {
+  const int64_t second = 2 * target.l2_bytes * target.threads;
+  return std::max(int64_t{1} << 20, target.l3_bytes > 0 ? std::min(target.l3_bytes / 4, second) : second);
+}
+
 }  // namespace
 
 graph::PassContext pass_context(const Options& options, const Target& target, bool inference) {
@@ -146,7 +152,7 @@ graph::PassContext pass_context(const Options& options, const Target& target, bo
                              .device = target.device,
                              .inference = inference,
                              .vector_bytes = target.vector_bytes,
-                             .cache_bytes = std::min(target.l3_bytes / 4, 2 * target.l2_bytes * target.threads),
+                             .cache_bytes = bytes_between_kernels(target),
                              .library_bf16 = library_takes_bf16(target)};
   if (target.device == DeviceType::CUDA) {
     context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {
