@@ -74,7 +74,7 @@ def test_blocks_of_queries(f: Any, queries: int, keys: int) -> None:
 
 
 def test_layouts() -> None:
-    """Parts of one projection; elements of a key that are not neighbours; one head shown as several."""
+    """Queries, keys and values are slices of one projection; keys are transposed in memory; one head is expanded."""
     qkv = torch.randn(2, 20, 3, 4, 32).permute(2, 0, 3, 1, 4)
     assert expect_equal(lambda x: plain(x[0], x[1], x[2]), qkv) == []
     turned = torch.randn(2, 4, 32, 20).transpose(2, 3)

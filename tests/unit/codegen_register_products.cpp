@@ -69,7 +69,7 @@ stage
                 {"K", n(c.inner)}}));
 }
 
-// x w^T, where the columns of each tile lie in a panel.
+// The product x w^T of a weight in panels; a tile has the columns of one panel.
 std::unique_ptr<loops::Kernel> panels_of(const Case& c, bool packs) {
   const int64_t lanes = host_lanes(), panel = c.tile_vectors * lanes;
   const auto n = [](int64_t v) { return std::to_string(v); };

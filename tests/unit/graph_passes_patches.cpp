@@ -50,24 +50,21 @@ TEST(PatchProducts, StayConvolutionsWhereTheyAreNone) {
   std::string text = patches("[4, 4]");
   text.replace(text.find("output %6"), 9, "output %6\noutput %3");
   expect_call(text);  // pixels are read in another order, too
-  expect_call(R"(
-input %0 : f32[2, 3, 8, 12] = argument "x"
+  // An image of so many rows, and the rows and columns of windows `stride` pixels apart.
+  const auto windows = [](int image, int stride, int rows, int columns) {
+    return fmt::format(R"(
+input %0 : f32[2, 3, {0}, 12] = argument "x"
 input %1 : f32[16, 3, 4, 4] = parameter "w"
-%3 : f32[2, 16, 3, 5] = aten::convolution(%0, %1, none, [2, 2], [0, 0], [1, 1], false, [0, 0], 1)
-%4 : f32[2, 16, 15] = aten::view(%3, [2, 16, 15])
-%5 : f32[2, 15, 16]{240, 1, 15} = aten::permute(%4, [0, 2, 1])
-%6 : f32[2, 15, 16]{240, 1, 15} = aten::neg(%5)
+%3 : f32[2, 16, {2}, {3}] = aten::convolution(%0, %1, none, [{1}, {1}], [0, 0], [1, 1], false, [0, 0], 1)
+%4 : f32[2, 16, {4}] = aten::view(%3, [2, 16, {4}])
+%5 : f32[2, {4}, 16]{{{5}, 1, {4}}} = aten::permute(%4, [0, 2, 1])
+%6 : f32[2, {4}, 16]{{{5}, 1, {4}}} = aten::neg(%5)
 output %6
-)");                  // windows overlap
-  expect_call(R"(
-input %0 : f32[2, 3, 9, 12] = argument "x"
-input %1 : f32[16, 3, 4, 4] = parameter "w"
-%3 : f32[2, 16, 2, 3] = aten::convolution(%0, %1, none, [4, 4], [0, 0], [1, 1], false, [0, 0], 1)
-%4 : f32[2, 16, 6] = aten::view(%3, [2, 16, 6])
-%5 : f32[2, 6, 16]{96, 1, 6} = aten::permute(%4, [0, 2, 1])
-%6 : f32[2, 6, 16]{96, 1, 6} = aten::neg(%5)
-output %6
-)");                  // a row of pixels is in no window
+)",
+                       image, stride, rows, columns, rows * columns, rows * columns * 16);
+  };
+  expect_call(windows(8, 2, 3, 5));  // windows overlap
+  expect_call(windows(9, 4, 2, 3));  // a row of pixels is in no window
 }
 
 }  // namespace

@@ -36,18 +36,14 @@ void mm(const NodeArgs& args, Guards& g, Results& results) {
 void bmm(const NodeArgs& args, Guards& g, Results& results) {
   product(args.tensor(0), args.tensor(1), 3, g, "bmm", results);
 }
-// Of operands with equal batches. PyTorch traces others as products of matrices.
+// The operands have equal batches: PyTorch traces other products as mm or bmm.
 void matmul(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType &a = args.tensor(0), &c = args.tensor(1);
   const size_t n = a.dim();
   if (n < 3 || c.dim() != n) VESTA_UNSUPPORTED("matmul: operands of {} and {} dimensions", n, c.dim());
   for (size_t d = 0; d + 2 < n; ++d)
     if (!g.equal(a.sizes[d], c.sizes[d])) VESTA_UNSUPPORTED("matmul: batches that differ");
-  same_type(a, c, "matmul");
-  agree(g, a.sizes[n - 1], c.sizes[n - 2], "matmul");
-  Sizes sizes = a.sizes;
-  sizes[n - 1] = c.sizes[n - 1];
-  results = {contiguous_like(a, sizes)};
+  product(a, c, n, g, "matmul", results);
 }
 void addmm(const NodeArgs& args, Guards& g, Results& results) {
   product(args.tensor(1), args.tensor(2), 2, g, "addmm", results);

@@ -1,4 +1,4 @@
-// Attention as arithmetic: what the passes that write it so have in common.
+// Functions that several passes use to replace calls of attention operators by arithmetic.
 #pragma once
 
 #include "graph/passes/pass.h"

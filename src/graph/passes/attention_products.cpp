@@ -1,12 +1,12 @@
-// Writes attention of a CPU as two products that kernels compute and a softmax between them: the first kernel scales
-// and masks the scores, the last one divides by the sums of the weights and stores where the library would. The
-// products read queries, keys and values where they are, so heads need no copies, and keys that several heads share are
-// read as they are. Where the scores do not fit the caches, the queries are divided into blocks, one after another. A
-// causal block leaves out keys that all its queries are not to see.
+// Replaces attention on a CPU by two products and a softmax between them, which kernels compute. The softmax's kernel
+// scales and masks the scores. The last kernel divides by the sums of the weights, and stores in the library's memory
+// order. The products read queries, keys and values where they are, so no kernel copies heads, nor keys that several
+// heads share. Where the scores do not fit the caches, the queries are divided into blocks, which are computed one
+// after another. A causal block leaves out keys that come after all its queries.
 //
-// The library's kernel is FlashAttention, whose time by ours was, with AVX-512, two cores and 64 elements a head: 64 to
-// 197 queries and keys of 6 to 12 heads 1.5 to 1.9, 256 1.23, 512 1.14 (causal 1.46), 8 times 12 heads of 128 1.26.
-// From 1024 on, where there are more blocks than are made here, about 1.
+// The library's kernel is FlashAttention. Its time divided by ours, measured with AVX-512, two cores and heads of 64
+// elements: 64 to 197 queries and keys of 6 to 12 heads 1.5 to 1.9, 256 1.23, 512 1.14 (causal 1.46), 8 sequences of
+// 128 with 12 heads 1.26. From 1024 queries on it is about 1, and the pass leaves the call as it is.
 #include <algorithm>
 #include <limits>
 
@@ -19,10 +19,10 @@ namespace {
 
 constexpr int64_t kMostBlocks = 8;
 constexpr int64_t kVectorOfBlocks = 64;  // bytes; with shorter vectors, blocks take longer than the library
-constexpr int64_t kKeyParts = 4;         // causal blocks see one to all of these: others would be more kernels
+constexpr int64_t kKeyParts = 4;         // a causal block reads one to four quarters of the keys, to share kernels
 
-// query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. Heads of one group,
-// neighbours, have the same keys.
+// query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. `group` neighbouring heads
+// have the same keys.
 struct Attention {
   Value *query = nullptr, *keys = nullptr, *values = nullptr, *mask = nullptr;
   Expr batch, shared, group, queries;

@@ -1,7 +1,7 @@
-// Writes a convolution whose windows lie side by side, as in the first layer of a vision transformer, as an
-// aten::linear of the patches, where a kernel of ours computes products on a CPU. The transformer reads the result as a
-// sequence of pixels, which is the order of the product's rows, so that nothing is transposed. The patches are copied
-// once.
+// Replaces a convolution whose windows lie side by side by an aten::linear of these patches, where a kernel computes
+// products on a CPU. The first layer of a vision transformer is such a convolution. The transformer reads its result as
+// a sequence of pixels, and the rows of the product have this order, so no kernel transposes them. One kernel copies
+// the patches.
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
 #include "graph/passes/passes.h"
@@ -12,7 +12,7 @@
 namespace vesta::graph {
 namespace {
 
-// Whether the windows fill the image, each pixel in one of them.
+// Whether each pixel of the image is in exactly one window.
 bool are_patches(const Convolution& c) {
   const TensorType &x = c.x->type, &w = c.w->type;
   if (c.groups != 1 || !all_are(c.padding, 0) || !all_are(c.dilation, 1) || !is_contiguous(x) || !is_contiguous(w))
