@@ -20,9 +20,22 @@ struct Form {
   bool packs_rows, packs_columns;
 };
 
+std::string with_sizes(const std::string& pattern, const Case& c, const std::string& rows) {
+  const int64_t lanes = host_lanes();
+  const auto n = [](int64_t v) { return std::to_string(v); };
+  return text(pattern, {{"LANES", n(lanes)},
+                        {"BLOCK", n(c.blocks * c.tile_vectors * lanes)},
+                        {"SLICE", n(c.slice * lanes)},
+                        {"TR", n(c.tile_rows)},
+                        {"TC", n(c.tile_vectors * lanes)},
+                        {"RB", n(c.row_block)},
+                        {"M", rows},
+                        {"N", n(c.columns)},
+                        {"K", n(c.inner)}});
+}
+
 // relu(x w^T + bias) + y, in place in y.
 std::unique_ptr<loops::Kernel> kernel_of(const Case& c, const Form& f, bool symbolic) {
-  const int64_t lanes = host_lanes();
   const std::string pattern = R"(kernel
 SIZErange p0 parallel M
 range p1 parallel N
@@ -50,30 +63,20 @@ stage
   %10 = add f32 %8 %9
   store f32 b3[p1 + N*p0] %10
 )";
-  const auto n = [](int64_t v) { return std::to_string(v); };
-  return loops::parse_kernel(text(
+  const std::string operands = text(
       pattern, {{"SIZE", symbolic ? "size s0\n" : ""},
                 {"ROW", f.rows_along_inner ? "r0 + K*p0"
                         : symbolic         ? "p0 + s0*r0"
                                            : "p0 + M*r0"},
                 {"COLUMN", f.columns_along_inner ? "r0 + K*p1" : "p1 + N*r0"},
-                {"PACKS", std::string(f.packs_rows ? " packs rows" : "") + (f.packs_columns ? " packs columns" : "")},
-                {"LANES", n(lanes)},
-                {"BLOCK", n(c.blocks * c.tile_vectors * lanes)},
-                {"SLICE", n(c.slice * lanes)},
-                {"TR", n(c.tile_rows)},
-                {"TC", n(c.tile_vectors * lanes)},
-                {"RB", n(c.row_block)},
-                {"M", symbolic ? "s0" : n(c.rows)},
-                {"N", n(c.columns)},
-                {"K", n(c.inner)}}));
+                {"PACKS", std::string(f.packs_rows ? " packs rows" : "") + (f.packs_columns ? " packs columns" : "")}});
+  return loops::parse_kernel(with_sizes(operands, c, symbolic ? "s0" : std::to_string(c.rows)));
 }
 
 // The product x w^T of a weight in panels; a tile has the columns of one panel.
 std::unique_ptr<loops::Kernel> panels_of(const Case& c, bool packs) {
-  const int64_t lanes = host_lanes(), panel = c.tile_vectors * lanes;
-  const auto n = [](int64_t v) { return std::to_string(v); };
-  return loops::parse_kernel(text(R"(kernel
+  const std::string whole = std::to_string(c.inner * c.tile_vectors * host_lanes());
+  const std::string operands = text(R"(kernel
 range p0 parallel M
 range p1 parallel N
 range r0 inner K
@@ -92,17 +95,8 @@ stage
   %4 = result f32 %3
   store f32 b2[p1 + N*p0] %4
 )",
-                                  {{"PACKS", packs ? "packs columns" : ""},
-                                   {"LANES", n(lanes)},
-                                   {"BLOCK", n(c.blocks * panel)},
-                                   {"SLICE", n(c.slice * lanes)},
-                                   {"WHOLE", n(c.inner * panel)},
-                                   {"TR", n(c.tile_rows)},
-                                   {"TC", n(panel)},
-                                   {"RB", n(c.row_block)},
-                                   {"M", n(c.rows)},
-                                   {"N", n(c.columns)},
-                                   {"K", n(c.inner)}}));
+                                    {{"PACKS", packs ? "packs columns" : ""}, {"WHOLE", whole}});
+  return loops::parse_kernel(with_sizes(operands, c, std::to_string(c.rows)));
 }
 
 void expect_product(const Case& c, const Form& f, bool symbolic = false) {

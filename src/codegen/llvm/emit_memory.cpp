@@ -108,16 +108,10 @@ Value* Emitter::lane_pointers(const Instr& i, int u) {
   return b_.CreateGEP(element, pointer, offsets);
 }
 
-// Prefetches for a read soon to come. An address without memory is harmless.
-void Emitter::prefetch(Value* pointer) {
+// Prefetches into a cache level (1: LLVM's locality 3) for a read soon to come. An address without memory is harmless.
+void Emitter::prefetch(Value* pointer, unsigned cache_level) {
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                     {pointer, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-}
-
-// The same, into the second cache level, for a read some microseconds later.
-void Emitter::prefetch_to_l2(Value* pointer) {
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                     {pointer, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+                     {pointer, b_.getInt32(0), b_.getInt32(4 - cache_level), b_.getInt32(1)});
 }
 
 // Prefetches the lines that a later row reads, if this row has `count` vectors.

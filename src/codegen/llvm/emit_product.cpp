@@ -338,7 +338,7 @@ void Emitter::fetch(const FetchedPart& part, Value* inner) {
   Value* const now = b_.CreateICmpEQ(b_.CreateAnd(inner, part.mask), number(0));
   loop(number(0), b_.CreateZExt(now, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) {
     b_.SetInsertPoint(scopes_.back().end);
-    prefetch_to_l2(b_.CreateGEP(b_.getInt8Ty(), part.begin, b_.CreateMul(inner, part.step)));
+    prefetch(b_.CreateGEP(b_.getInt8Ty(), part.begin, b_.CreateMul(inner, part.step)), 2);
   });
 }
 

@@ -140,8 +140,7 @@ class Emitter {
   llvm::Value* load_vector(llvm::Type* type, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   bool streams(const loops::Instr& i, int64_t elements) const;
-  void prefetch(llvm::Value* pointer);
-  void prefetch_to_l2(llvm::Value* pointer);
+  void prefetch(llvm::Value* pointer, unsigned cache_level = 1);
   void prefetch_ahead(int count);
   llvm::Value* strided_load(llvm::Value* pointer, DType t, int64_t stride);
 
