@@ -235,8 +235,9 @@ Expr intern_pair(ExprKind kind, Expr a, Expr b) {
 
 const ExprNode* as(Expr e, ExprKind kind) { return !e.is_constant() && e.node()->kind == kind ? e.node() : nullptr; }
 
-// c*m*(x // m) + c*(x % m) == c*x and c*k*((x // k) % m) + c*(x % k) == c*(x % (k*m)). Rewrites one such pair in place
-// and returns the non-zero Expr, if there is a pair.
+// c*m*(x // m) + c*(x % m) == c*x, and c*k*((x // k) % m) + c*(x % k) == c*(x % (k*m)), and
+// c*m*((x % k) // m) + c*(x % m) == c*(x % k) where m divides k. Rewrites one such pair in place and returns the
+// non-zero Expr, if there is a pair.
 Expr find_recombination(Poly& p) {
   for (size_t i = 0; i < p.terms.size(); ++i) {
     const ExprNode* modulus = as(p.terms[i].factor, ExprKind::Mod);
@@ -262,11 +263,16 @@ Expr find_recombination(Poly& p) {
       if (j == i) continue;
       Monomial other = term_monomial(p.terms[j]);
       for (const Expr& atom : other.factors) {
-        const ExprNode* outer = as(atom, ExprKind::Mod);
-        if (!outer || outer->operands[0] != quotient) continue;
+        Expr joined = 0;
+        if (const ExprNode* outer = as(atom, ExprKind::Mod)) {
+          if (outer->operands[0] == quotient) joined = mod(x, m * outer->operands[1]);
+        } else if (const ExprNode* part = as(atom, ExprKind::FloorDiv); part && part->operands[1] == m) {
+          const ExprNode* whole = as(part->operands[0], ExprKind::Mod);
+          if (whole && whole->operands[0] == x && provably_divisible(whole->operands[1], m)) joined = part->operands[0];
+        }
+        if (joined.is_constant()) continue;
         auto want = monomial_of(Expr(c) * m * atom);
         if (!want || want->coefficient != other.coefficient || want->factors != other.factors) continue;
-        Expr joined = mod(x, m * outer->operands[1]);
         p.terms.erase(p.terms.begin() + static_cast<int64_t>(std::max(i, j)));
         p.terms.erase(p.terms.begin() + static_cast<int64_t>(std::min(i, j)));
         p.add(c, joined);

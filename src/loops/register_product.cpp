@@ -127,8 +127,13 @@ int64_t rows_of_last_tile(const RegisterTile& t, Expr rows) {
 int64_t packed_row_pitch(const RegisterTile& t) { return t.slice.constant() + 16; }
 
 bool has_one_slice(const Kernel& k) {
-  return k.ranges[k.ranges.size() - 2].kind == RangeKind::Parallel &&
-         provably_at_least(k.registers.slice, k.ranges.back().extent);
+  if (!provably_at_least(k.registers.slice, k.ranges.back().extent)) return false;
+  if (k.ranges[k.ranges.size() - 2].kind == RangeKind::Parallel) return true;
+  if (k.registers.packs_rows || k.registers.packs_columns) return false;
+  Expr inner = 1;
+  for (const Range& r : k.ranges)
+    if (r.kind == RangeKind::Inner) inner = inner * r.extent;
+  return provably_at_least(kRegisterPiece, inner);
 }
 
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
@@ -138,12 +143,11 @@ RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
   };
   const Expr columns = after(0, t.packs_rows ? t.row_block * Expr(packed_row_pitch(t)) : Expr(0));
   const Expr sums = after(columns, t.packs_columns ? t.slice * Expr(t.columns) : Expr(0));
-  const Expr piece = after(sums, has_one_slice(k) ? Expr(t.rows * t.columns) : t.row_block * k.block);
-  const Expr pointers = after(piece, t.rows * t.columns);
+  const Expr pointers = after(sums, has_one_slice(k) ? Expr(t.rows * t.columns) : t.row_block * k.block);
   constexpr int64_t kFloats = sizeof(void*) / sizeof(float);
   const bool has_pointers = rows_have_pointers(k, sum);
   const Expr end = after(pointers, has_pointers ? (t.row_block + Expr(t.rows)) * Expr(kFloats) : Expr(0));
-  return {0, columns, sums, piece, pointers, end};
+  return {0, columns, sums, pointers, end};
 }
 
 }  // namespace vesta::loops

@@ -54,14 +54,14 @@ struct RegisterScratch {
   Expr rows;
   Expr columns;   // the packed columns of a tile and a slice: [inner][column]
   Expr sums;      // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
-  Expr piece;     // the sums of a piece of a tile: [row][column]
   Expr pointers;  // of the rows of a block, and of a tile past its end
   Expr bytes;
 };
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum);
 // Floats from one packed row to the next. It is no power of two, because rows would then share a set of the cache.
 int64_t packed_row_pitch(const RegisterTile& t);
-// Whether one slice has the whole inner space.
+// Whether one slice has the whole inner space: there is one Inner range, or the space is so small that a tile runs
+// through all of them.
 bool has_one_slice(const Kernel& k);
 
 }  // namespace vesta::loops

@@ -20,8 +20,8 @@ using loops::RegisterTile;
 
 namespace {
 
-// Inner elements that are packed at once. A panel of 16 columns and the rows of a tile fit the level 1 cache.
-constexpr int64_t kMostSlice32 = 512, kMostSlice16 = 320;
+// Inner elements that are packed at once: whole pieces of sums.
+constexpr int64_t kMostSlice32 = 2 * loops::kRegisterPiece, kMostSlice16 = loops::kRegisterPiece;
 constexpr int64_t kLeastInner = 16, kLeastRows = 4, kLeastColumns = 16;
 constexpr int64_t kMostRowBlock = 256, kMostBlock = 960;  // of a work item; a multiple of most tiles' columns
 constexpr int64_t kTriedRowParts = 16, kTriedParts = 64;  // ways to divide the rows, the columns
@@ -91,7 +91,8 @@ double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int
   const int64_t last = left == 0 ? 0 : s.exact_rows ? std::max(left, least) : round_up(left, f.rows / 2);
   const double tiles = static_cast<double>((rows - left + last) * across) / static_cast<double>(f.rows);
   const auto inner = static_cast<double>(s.windows * s.inner);
-  const auto slices = static_cast<double>(s.windows * slices_of(s.inner, lanes));
+  const bool together = s.windows * s.inner <= loops::kRegisterPiece;  // loops::has_one_slice
+  const auto slices = static_cast<double>(together ? 1 : s.windows * slices_of(s.inner, lanes));
   const double speed = s.apart == 0 || rows_fit_sets(f.rows, s.apart) ? f.speed : f.speed * kFarSpeed;
   const double multiply = tiles * static_cast<double>(f.rows * f.vectors) * inner * kMultiplyNs / speed;
   const double read = inner * (static_cast<double>(columns) * (s.panel > 0 ? kReadNs : kPackColumnNs) +
@@ -129,10 +130,7 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
       if (row_block == f.rows) break;
     }
   }
-  if (best) {
-    const int64_t slices = slices_of(s.inner, lanes);
-    best->tile.slice = round_up((s.inner + slices - 1) / slices, lanes);
-  }
+  if (best) best->tile.slice = std::min(most_slice(lanes), round_up(s.inner, lanes));
   return best;
 }
 

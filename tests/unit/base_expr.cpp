@@ -61,6 +61,8 @@ TEST_F(ExprTest, QuotientAndRemainderRecombine) {
   EXPECT_EQ(three, j);
   Expr x = floordiv(s0 * q, s1);
   EXPECT_EQ(floordiv(x, 7) * 7 + mod(x, 7), x);
+  EXPECT_EQ(5 * floordiv(mod(j, 12), 3) * 3 + 5 * mod(j, 3), 5 * mod(j, 12));
+  EXPECT_NE(floordiv(mod(j, 10), 3) * 3 + mod(j, 3), mod(j, 10));  // 3 does not divide 10
 }
 
 TEST_F(ExprTest, NestedDivisionsJoin) {

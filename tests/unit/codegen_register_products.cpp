@@ -131,27 +131,32 @@ TEST(RegisterProducts, ColumnsThatAreReadInPlace) {
   }
 }
 
-// Tiles fetch the next panel where slices of neighbouring panels do not lie beside each other.
-TEST(RegisterProducts, PanelsOfSeveralSlicesAreFetchedAhead) {
+// How many kernels of this text prefetch. `level`: into this level of the caches.
+int prefetching_kernels(const std::string& text, int level) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "prefetching_kernels";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  CompileOptions options;
+  options.dump_dir = folder.string();
+  compile(std::vector<Request>{{text, "product"}}, host_target(), options);
+  int found = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::ifstream in(file.path());
+    const std::string code(std::istreambuf_iterator<char>(in), {});
+    found += file.path().extension() == ".ll" &&
+             code.find(fmt::format("i32 0, i32 {}, i32 1)", 4 - level)) != std::string::npos;
+  }
+  return found;
+}
+
+// Tiles fetch the next panel.
+TEST(RegisterProducts, PanelsAreFetchedAhead) {
   const int64_t lanes = host_lanes();
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "fetched_panels";
   const auto fetches = [&](const Case& c, bool packs) {
-    std::filesystem::remove_all(folder);
-    std::filesystem::create_directories(folder);
-    CompileOptions options;
-    options.dump_dir = folder.string();
-    const auto k = panels_of(c, packs);
-    compile(std::vector<Request>{{loops::print(*k), "panels"}}, host_target(), options);
-    int found = 0;
-    for (const auto& file : std::filesystem::directory_iterator(folder)) {
-      std::ifstream in(file.path());
-      const std::string code(std::istreambuf_iterator<char>(in), {});
-      found += file.path().extension() == ".ll" && code.find("i32 0, i32 2, i32 1)") != std::string::npos;
-    }
-    return found;
+    return prefetching_kernels(loops::print(*panels_of(c, packs)), 2);
   };
   const Case one_slice{9, 4 * lanes, 4 * lanes, 4, 2, 8, 2, 4}, slices{9, 4 * lanes, 4 * lanes, 4, 2, 8, 2, 1};
-  EXPECT_EQ(fetches(one_slice, false), 0);
+  EXPECT_EQ(fetches(one_slice, false), 1);
   EXPECT_EQ(fetches(slices, false), 1);
   EXPECT_EQ(fetches(slices, true), 0);  // the panels are copies in the work item's scratch
   for (const int64_t rows : {1, 9, 64}) {
@@ -164,6 +169,13 @@ TEST(RegisterProducts, PanelsOfSeveralSlicesAreFetchedAhead) {
                  make_array(DType::F32, c.rows * c.columns)},
                 {}, 8, error);
   }
+}
+
+// What is added to a tile's sums is fetched while they are computed.
+TEST(RegisterProducts, OperandsOfTheStagesAfterTheSumAreFetched) {
+  const Case c{9, 4 * host_lanes(), 4 * host_lanes(), 4, 2, 8, 2, 4};
+  EXPECT_EQ(prefetching_kernels(loops::print(*kernel_of(c, {true, false, false, false}, false)), 1), 1);
+  EXPECT_EQ(prefetching_kernels(loops::print(*panels_of(c, false)), 1), 0);  // adds nothing
 }
 
 TEST(RegisterProducts, TailsOfEverySize) {
@@ -225,6 +237,7 @@ stage
 }
 
 // A convolution of 3 x 3 pixels with stride S: rows are pixels, whose windows are read in place. Columns lie in panels.
+// A tile runs through the rows of its windows where a slice has the whole of one.
 TEST(RegisterProducts, WindowsOfPixels) {
   const int64_t lanes = host_lanes();
   const std::string pattern = R"(kernel
@@ -234,7 +247,7 @@ range i0 inner 3
 range i1 inner RUN
 vector p1 lanes LANES
 block BLOCK
-registers TR by LANES rows RB slice LANES
+registers TR by LANES rows RB slice SLICE
 buffer b0 f32 read
 buffer b1 f32 read
 buffer b2 f32 write
@@ -252,10 +265,11 @@ stage
   for (const int64_t stride : {1, 2})
     for (const int64_t height : {1, 3, 4})
       for (const int64_t tile : {2, 3, 4})
-        for (const bool symbolic : {false, true}) {
+        for (const auto& [symbolic, slice] :
+             {std::pair(false, lanes), {true, lanes}, {false, 3 * lanes}, {true, 3 * lanes}}) {
           // Of the last panel, some columns are missing where the tile is odd.
           const int64_t columns = 3 * lanes - (tile % 2 ? 2 : 0);
-          SCOPED_TRACE(fmt::format("stride {}, {} rows, tiles of {}, {}", stride, height, tile, symbolic));
+          SCOPED_TRACE(fmt::format("stride {}, {} rows, tiles of {}, {}, {}", stride, height, tile, symbolic, slice));
           const int64_t rows = height * kWidth, pitch = (stride * (kWidth - 1) + 3) * kChannels;
           const int64_t run = 3 * kChannels;
           const auto k = loops::parse_kernel(text(pattern, {{"SIZE", symbolic ? "size s0\n" : ""},
@@ -265,6 +279,7 @@ stage
                                                             {"S*C", n(stride * kChannels)},
                                                             {"PITCH", n(pitch)},
                                                             {"BLOCK", n(2 * lanes)},
+                                                            {"SLICE", n(slice)},
                                                             {"LANES", n(lanes)},
                                                             {"RUN", n(run)},
                                                             {"TR", n(tile)},

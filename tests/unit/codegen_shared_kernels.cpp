@@ -121,17 +121,17 @@ TEST(SharedKernels, LayersOfSeveralSizes) {
   if (!has_tiles()) GTEST_SKIP() << "this machine computes no products";
   const int64_t panel = host_lanes() * 2;
   // With one slice and with several; rows that fill tiles and rows that do not; columns that fill panels or not.
-  EXPECT_EQ(expect_shared(linears({{28, 3 * panel, 130}, {56, 2 * panel, 260}, {21, 4 * panel, 300}}, panel)), 1u);
+  EXPECT_EQ(expect_shared(linears({{28, 3 * panel, 130}, {56, 2 * panel, 200}, {21, 4 * panel, 250}}, panel)), 1u);
   EXPECT_EQ(expect_shared(linears({{28, 3 * panel, 700}, {21, 2 * panel, 1100}, {7, 4 * panel, 1024}}, panel)), 1u);
   EXPECT_EQ(
-      expect_shared(linears({{28, 3 * panel - 1, 130}, {27, 2 * panel - 3, 260}, {7, 4 * panel - 5, 300}}, panel)), 1u);
+      expect_shared(linears({{28, 3 * panel - 1, 130}, {27, 2 * panel - 3, 200}, {7, 4 * panel - 5, 250}}, panel)), 1u);
 }
 
 TEST(SharedKernels, KernelsOfAnotherForm) {
   if (!has_tiles()) GTEST_SKIP() << "this machine computes no products";
   const int64_t panel = host_lanes() * 2;
   // Few inner elements need no memory for sums; many are in several slices.
-  EXPECT_EQ(expect_shared(linears({{28, panel, 32}, {28, 2 * panel, 48}, {28, panel, 300}, {28, panel, 900}}, panel)),
+  EXPECT_EQ(expect_shared(linears({{28, panel, 32}, {28, 2 * panel, 48}, {28, panel, 250}, {28, panel, 900}}, panel)),
             4u);
   // A kernel that no other resembles keeps its sizes.
   EXPECT_EQ(expect_shared(linears({{28, panel, 300}}, panel)), 1u);

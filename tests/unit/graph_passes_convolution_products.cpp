@@ -122,6 +122,19 @@ output %4
 )");
 }
 
+// Zeros around pixels of few channels are zeros around rows of elements, so that vectors are full.
+TEST(ConvolutionProducts, OfColours) {
+  const char *x = "f32[2, 3, 5, 6]{90, 1, 18, 3}", *y = "f32[2, 16, 5, 6]{480, 1, 96, 16}";
+  const std::string made = after(convolution(x, "f32[16, 3, 3, 3]", y, "[1, 1], [1, 1], [1, 1], false, [0, 0], 1"));
+  EXPECT_NE(made.find(R"(
+%6 : f32[2, 5, 18] = aten::view(%5, [2, 5, 18])
+%7 : f32[2, 7, 24] = aten::constant_pad_nd(%6, [3, 3, 1, 1])
+%8 : f32[2, 7, 8, 3] = aten::view(%7, [2, 7, 8, 3])
+)"),
+            std::string::npos)
+      << made;
+}
+
 // Small operands are copied with zeros around them.
 TEST(ConvolutionProducts, DepthwiseOnesAreKernels) {
   const auto depthwise = [&](const char* x, const char* y, const char* groups) {

@@ -64,7 +64,7 @@ TEST(Registers, SlicesDependOnTheInnerSizeAlone) {
     for (const int64_t rows : {8, 500}) {
       const Plan plan = plan_of(linear(rows, 96, 1100), target_of(64, threads));
       ASSERT_TRUE(only_kernel(plan));
-      EXPECT_EQ(only_kernel(plan)->kernel->registers.slice, 368);
+      EXPECT_EQ(only_kernel(plan)->kernel->registers.slice, 512);
     }
 }
 

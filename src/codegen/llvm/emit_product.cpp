@@ -26,7 +26,7 @@ const llvm::Align kFloat(4);
 void Emitter::product_item() {
   const RegisterTile& t = k_.registers;
   const Expr rows = k_.ranges[static_cast<size_t>(k_.vector) - 1].extent;
-  const Expr columns = k_.ranges[static_cast<size_t>(k_.vector)].extent, inner = k_.ranges.back().extent;
+  const Expr columns = k_.ranges[static_cast<size_t>(k_.vector)].extent;
   const auto loop_stage =
       std::find_if(k_.stages.begin(), k_.stages.end(), [](const loops::Stage& s) { return s.loop; });
   const auto sum = loops::register_sum(k_.instrs, loop_stage->body, shape_.row, shape_.lane);
@@ -42,7 +42,7 @@ void Emitter::product_item() {
   product_.first_row = scalar(shape_.row_block * t.row_block);
   product_.end_row = smaller(rows, shape_.row_block * t.row_block + t.row_block);
   product_.end_column = smaller(columns - shape_.block_index * k_.block, k_.block);
-  Value* const all = scalar(inner);
+  Value* const all = scalar(k_.ranges.back().extent);
   b_.SetInsertPoint(scopes_.back().end);
   const auto part = [&](Expr offset) {
     Value* const bytes = scalar(offset);
@@ -52,41 +52,46 @@ void Emitter::product_item() {
   product_.rows = part(scratch.rows);
   product_.columns = part(scratch.columns);
   product_.sums = part(scratch.sums);
-  product_.piece = part(scratch.piece);
   product_.pointers = loops::rows_have_pointers(k_, *sum) ? part(scratch.pointers) : nullptr;
+  const std::vector<const Instr*> loads = loads_of_finish();
   const auto in_slice = [&](Value* begin, Value* end) {
+    // Runs the body where the slice completes the tile's sums.
+    const auto at_end = [&](const std::function<void()>& body) {
+      if (product_.one_slice) return body();
+      Value* const ends = b_.CreateAnd(product_.in_last, b_.CreateICmpEQ(end, all));
+      loop(number(0), b_.CreateZExt(ends, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) { body(); });
+    };
+    const auto tile = [&](Value* row, Value* column) {
+      b_.SetInsertPoint(scopes_.back().end);
+      Value *const after = b_.CreateAdd(row, number(t.rows)), *last = after, *whole = nullptr;
+      if (!provably_divisible(rows, t.rows)) {
+        whole = b_.CreateICmpSLE(after, product_.end_row);
+        last = b_.CreateSelect(whole, after, product_.end_row);
+      }
+      if (!loads.empty()) at_end([&] { fetch_tile(loads, row, last, column); });
+      b_.SetInsertPoint(scopes_.back().end);
+      if (!whole) {
+        multiply(t.rows, row, column, begin, end);
+      } else {
+        Value* const few = b_.CreateSelect(whole, last, row);
+        if (!provably_at_least(t.rows - 1, rows))
+          loop(number(0), b_.CreateZExt(whole, b_.getInt64Ty()), 1, 3, 3, false, 0,
+               [&](Value*) { multiply(t.rows, row, column, begin, end); });
+        const int64_t few_rows = loops::rows_of_last_tile(t, rows);
+        loop(few, last, few_rows, 3, 3, false, 0, [&](Value* at) { multiply(few_rows, at, column, begin, end); });
+      }
+      b_.SetInsertPoint(scopes_.back().end);
+      at_end([&] { finish_tile(row, last, column); });
+    };
     if (t.packs_rows) pack_rows(begin, end);
     loop(number(0), product_.end_column, t.columns, scopes_.back().level, 3, true, 0, [&](Value* column) {
       if (t.packs_columns) pack_columns(column, begin, end);
-      loop(product_.first_row, product_.end_row, t.rows, 3, 3, true, 0, [&](Value* row) {
-        b_.SetInsertPoint(scopes_.back().end);
-        Value* last = b_.CreateAdd(row, number(t.rows));
-        if (provably_divisible(rows, t.rows)) {
-          multiply(t.rows, row, column, begin, end);
-        } else {
-          Value* const whole = b_.CreateICmpSLE(last, product_.end_row);
-          last = b_.CreateSelect(whole, last, product_.end_row);
-          Value* const few = b_.CreateSelect(whole, last, row);
-          if (!provably_at_least(t.rows - 1, rows))
-            loop(number(0), b_.CreateZExt(whole, b_.getInt64Ty()), 1, 3, 3, false, 0,
-                 [&](Value*) { multiply(t.rows, row, column, begin, end); });
-          const int64_t few_rows = loops::rows_of_last_tile(t, rows);
-          loop(few, last, few_rows, 3, 3, false, 0, [&](Value* at) { multiply(few_rows, at, column, begin, end); });
-        }
-        b_.SetInsertPoint(scopes_.back().end);
-        if (product_.one_slice) {
-          finish_tile(row, last, column);
-        } else {
-          Value* const ends = b_.CreateAnd(product_.in_last, b_.CreateICmpEQ(end, all));
-          loop(number(0), b_.CreateZExt(ends, b_.getInt64Ty()), 1, 3, 3, false, 0,
-               [&](Value*) { finish_tile(row, last, column); });
-        }
-      });
+      loop(product_.first_row, product_.end_row, t.rows, 3, 3, true, 0, [&](Value* row) { tile(row, column); });
     });
   };
   if (product_.pointers) point_to_rows();
-  if (product_.one_slice) return in_slice(number(0), all);
   product_.in_first = product_.in_last = b_.getTrue();
+  if (product_.one_slice) return in_slice(number(0), all);
   product_slices(outer_ranges(), [&] {
     Value* const slice = scalar(t.slice);
     loop(number(0), all, slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
@@ -304,18 +309,18 @@ void Emitter::point_to_rows() {
 }
 
 // The next panel's part that a tile fetches into the second cache level while it is multiplied. Together, the tiles of
-// a work item fetch the slice that comes next. The hardware's prefetching does not foresee it: slices of neighbouring
-// panels do not lie beside each other. nullopt: there is one slice, or columns do not lie in panels.
+// a work item fetch the slice that comes next, so that the first tile of a panel does not wait for memory. nullopt:
+// columns do not lie in panels, or a tile runs through several Inner ranges, which only few elements have.
 std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row, Value* column, Value* begin,
                                                         Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr& load = k_.instrs[product_.sum.column];
   const Expr inner = k_.ranges.back().var;
-  if (t.packs_columns || product_.one_slice || !outer_ranges().empty() ||
-      !coefficient_of(load.index, inner)->is_constant(t.columns))
+  if (t.packs_columns || !coefficient_of(load.index, inner)->is_constant(t.columns) ||
+      (product_.one_slice && !outer_ranges().empty()))
     return std::nullopt;
   b_.SetInsertPoint(scopes_.back().end);
-  Value* const from = pointer_at(load, shape_.lane, b_.CreateAdd(column, number(t.columns)), inner_ranges());
+  Value* const from = pointer_at(load, shape_.lane, b_.CreateAdd(column, number(t.columns)), inner_ranges().last(1));
   b_.SetInsertPoint(scopes_.back().end);
   const int64_t bytes = t.columns * int64_t{sizeof(float)};  // of an inner element
   const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, number(n)); };
@@ -352,7 +357,8 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   llvm::Type* const element = b_.getFloatTy();
   llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
 
-  const auto inmost = inner_ranges().last(1);
+  // The tile runs through these Inner ranges.
+  const auto own = product_.one_slice ? inner_ranges() : inner_ranges().last(1);
   // Where the tile's operands begin, and how far it is to the next row, and to the next inner element.
   std::vector<Value*> row_at;
   Value *column_at, *row_step = number(1), *column_step = number(t.columns);
@@ -366,7 +372,7 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   } else if (product_.pointers) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row));
-    Value* const slice = scalar(start_of_rows());
+    Value* const slice = product_.one_slice ? number(0) : scalar(start_of_rows());
     b_.SetInsertPoint(scopes_.back().end);
     Value* const offset = b_.CreateAdd(slice, begin);
     for (int64_t r = 0; r < rows; ++r) {
@@ -374,7 +380,7 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
       row_at.push_back(b_.CreateGEP(element, b_.CreateLoad(b_.getPtrTy(), at), offset));
     }
   } else {
-    Value* const from = pointer_at(a, shape_.row, row, inmost);
+    Value* const from = pointer_at(a, shape_.row, row, own);
     Value* const stride = scalar(*coefficient_of(a.index, shape_.row));
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateGEP(element, from, begin);
@@ -388,7 +394,7 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   if (t.packs_columns) {
     column_at = product_.columns;
   } else {
-    Value* const from = pointer_at(b, shape_.lane, column, inmost);
+    Value* const from = pointer_at(b, shape_.lane, column, own);
     column_step = scalar(*coefficient_of(b.index, inner));
     b_.SetInsertPoint(scopes_.back().end);
     column_at = b_.CreateGEP(element, from, b_.CreateMul(begin, column_step));
@@ -401,18 +407,13 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
   Value* const tile_row =
       b_.CreateGEP(element, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
   Value* const count = b_.CreateSub(end, begin);
-  // A sum has at most loops::kRegisterPiece terms before it is added to the sum of the pieces before it.
-  const bool one_piece = product_.one_slice && provably_at_least(loops::kRegisterPiece, k_.ranges.back().extent);
-  loop(number(0), count, loops::kRegisterPiece, 3, 3, true, 0, [&](Value* piece) {
-    b_.SetInsertPoint(scopes_.back().end);
-    for (llvm::AllocaInst* sum : sums) b_.CreateStore(llvm::Constant::getNullValue(type), sum);
-    Value* const next_piece = b_.CreateAdd(piece, number(loops::kRegisterPiece));
-    Value* const piece_end = b_.CreateSelect(b_.CreateICmpSLT(next_piece, count), next_piece, count);
-    loop(piece, piece_end, 1, 3, 3, true, 0, [&](Value* k) {
+  // Adds the products of the rows' elements from first to last and of as many elements of the columns.
+  const auto add_products = [&](Value* first, Value* last, Value* columns_from) {
+    loop(first, last, 1, 3, 3, true, 0, [&](Value* k) {
       if (next) fetch(*next, k);
       b_.SetInsertPoint(scopes_.back().end);
       std::vector<Value*> columns;
-      Value* const at = b_.CreateGEP(element, column_at, b_.CreateMul(k, column_step));
+      Value* const at = b_.CreateGEP(element, columns_from, b_.CreateMul(k, column_step));
       for (int64_t j = 0; j < vectors; ++j)
         columns.push_back(
             b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, at, static_cast<uint64_t>(j * lanes_)), kFloat));
@@ -427,28 +428,40 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
         }
       }
     });
+  };
+  // A sum has at most loops::kRegisterPiece terms before it is added to the sum of the pieces before it.
+  const bool one_piece =
+      product_.one_slice && (own.size() > 1 || provably_at_least(loops::kRegisterPiece, own[0].extent));
+  loop(number(0), count, loops::kRegisterPiece, 3, 3, true, 0, [&](Value* piece) {
     b_.SetInsertPoint(scopes_.back().end);
-    Value* first = one_piece ? nullptr : b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
-    if (!product_.one_slice) first = b_.CreateAnd(first, product_.in_first);
-    Value* const to = first ? b_.CreateSelect(first, tile_row, product_.piece) : tile_row;
-    for (int64_t n = 0; n < rows * vectors; ++n)
-      b_.CreateAlignedStore(b_.CreateLoad(type, sums[static_cast<size_t>(n)]),
-                            b_.CreateConstGEP1_64(element, to, static_cast<uint64_t>(n * lanes_)), kFloat);
-    if (!first) return;
-    // A loop, because it is less code, and LLVM's time is that of its code.
-    loop(number(0), b_.CreateSelect(first, number(0), number(rows * t.columns)), t.columns, 3, 3, false, 0,
-         [&](Value* at) {
-           b_.SetInsertPoint(scopes_.back().end);
-           Value *const sum = b_.CreateGEP(element, tile_row, at), *const next = b_.CreateGEP(element, to, at);
-           for (int64_t j = 0; j < vectors; ++j) {
-             const auto vector = [&](Value* from) {
-               return b_.CreateConstGEP1_64(element, from, static_cast<uint64_t>(j * lanes_));
-             };
-             Value* const more = b_.CreateAlignedLoad(type, vector(next), kFloat);
-             Value* const before = b_.CreateAlignedLoad(type, vector(sum), kFloat);
-             b_.CreateAlignedStore(b_.CreateFAdd(more, before), vector(sum), kFloat);
-           }
-         });
+    for (llvm::AllocaInst* sum : sums) b_.CreateStore(llvm::Constant::getNullValue(type), sum);
+    if (own.size() > 1) {
+      product_slices(outer_ranges(), [&] {
+        // The loop counts from the row's offset, so that it has no other variable.
+        Value* const first = scalar(start_of_rows());
+        Value* const from = pointer_at(b, shape_.lane, column, own.last(1));
+        b_.SetInsertPoint(scopes_.back().end);
+        Value* const before = b_.CreateNeg(b_.CreateMul(first, column_step));
+        add_products(first, b_.CreateAdd(first, count), b_.CreateGEP(element, from, before));
+      });
+    } else {
+      Value* const next_piece = b_.CreateAdd(piece, number(loops::kRegisterPiece));
+      add_products(piece, b_.CreateSelect(b_.CreateICmpSLT(next_piece, count), next_piece, count), column_at);
+    }
+    // Adds the sums of the pieces before, unless this is the first one.
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* adds = nullptr;
+    if (!one_piece) {
+      Value* const first = b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
+      adds = b_.CreateNot(product_.one_slice ? first : b_.CreateAnd(first, product_.in_first));
+      adds = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), adds);
+    }
+    for (int64_t n = 0; n < rows * vectors; ++n) {
+      Value* const place = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(n * lanes_));
+      Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);
+      if (adds) sum = b_.CreateSelect(adds, b_.CreateFAdd(sum, b_.CreateAlignedLoad(type, place, kFloat)), sum);
+      b_.CreateAlignedStore(sum, place, kFloat);
+    }
   });
 }
 
@@ -467,6 +480,31 @@ Value* Emitter::tile_sums(Value* row, Value* column) {
   b_.SetInsertPoint(scopes_.back().end);
   Value* const rows = b_.CreateMul(column, block);
   return b_.CreateGEP(b_.getFloatTy(), product_.sums, b_.CreateAdd(rows, b_.CreateMul(own, number(t.columns))));
+}
+
+// The loads of finish_tile whose elements of a tile lie in parts of rows.
+std::vector<const Instr*> Emitter::loads_of_finish() const {
+  std::vector<const Instr*> loads;
+  for (const loops::Stage& s : k_.stages)
+    for (const Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (s.loop || i.kind != loops::InstrKind::Load || !contains(i.index, shape_.row)) continue;
+      if (const auto along = coefficient_of(i.index, shape_.lane); along && along->is_constant(1)) loads.push_back(&i);
+    }
+  return loads;
+}
+
+// Fetches the elements that finish_tile reads: they come from memory while the tile's sums are added up.
+void Emitter::fetch_tile(std::span<const Instr* const> loads, Value* row, Value* last_row, Value* column) {
+  loop(row, last_row, 1, 3, 4, true, shape_.row, [&](Value*) {
+    for (const Instr* i : loads) {
+      Value* const from = pointer_at(*i, shape_.lane, column, {});
+      b_.SetInsertPoint(scopes_.back().end);
+      const int64_t bytes = k_.registers.columns * int64_t{element_size(i->dtype)};
+      for (int64_t at = 0; at < bytes; at += kLineFloats * int64_t{sizeof(float)})
+        prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), from, static_cast<uint64_t>(at)));
+    }
+  });
 }
 
 // Runs the stages after the sums for the elements of a tile.

@@ -177,6 +177,9 @@ class Emitter {
   void fetch(const FetchedPart& part, llvm::Value* inner);
   llvm::Value* rows_into_tile(llvm::Value* row);
   llvm::Value* tile_sums(llvm::Value* row, llvm::Value* column);
+  std::vector<const loops::Instr*> loads_of_finish() const;
+  void fetch_tile(std::span<const loops::Instr* const> loads, llvm::Value* row, llvm::Value* last_row,
+                  llvm::Value* column);
   void finish_tile(llvm::Value* row, llvm::Value* last_row, llvm::Value* column);
 
   // emit_reduce.cpp
@@ -222,8 +225,8 @@ class Emitter {
   // A product in registers, in the current work item.
   struct ProductItem {
     loops::RegisterSum sum;
-    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr, *piece = nullptr;  // in scratch
-    llvm::Value* pointers = nullptr;                                                     // to the rows; in scratch, too
+    llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;             // in scratch
+    llvm::Value* pointers = nullptr;                                              // to the rows; in scratch, too
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
     bool one_slice = false;
     llvm::Value *in_first = nullptr, *in_last = nullptr;  // the ranges around the slices are at their first, last value

@@ -24,6 +24,7 @@ namespace {
 constexpr int64_t kLeastRun = 8;   // neighbouring elements of a window's row
 constexpr int64_t kMostTaps = 25;  // of a depthwise convolution: each one is code
 constexpr int64_t kLeastChannels = 8;
+constexpr int64_t kLeastVector = 8;  // elements: the shortest vector of a target
 // Bytes of an operand that is copied with zeros around it, so that no tap has a condition. A copy of a larger one
 // leaves the caches.
 constexpr int64_t kMostPadded = int64_t{1} << 20;
@@ -145,6 +146,15 @@ class Products {
   static Value* padded(Builder& b, const Convolution& c) {
     Value* const pixels = b("aten::permute", {c.x, IntList{0, 2, 3, 1}});
     if (all_are(c.padding, 0)) return pixels;
+    const std::vector<Expr>& sizes = pixels->type.sizes;
+    if (provably_less(sizes[3], kLeastVector) && is_contiguous(pixels->type)) {
+      // The channels fill no vector: pad rows of elements instead of rows of pixels.
+      const Expr left = c.padding[1] * sizes[3];
+      Value* const rows = b("aten::view", {pixels, IntList{sizes[0], sizes[1], sizes[2] * sizes[3]}});
+      Value* const more = b("aten::constant_pad_nd", {rows, IntList{left, left, c.padding[0], c.padding[0]}, Expr(0)});
+      return b("aten::view", {more, IntList{sizes[0], sizes[1] + Expr(2) * c.padding[0],
+                                            sizes[2] + Expr(2) * c.padding[1], sizes[3]}});
+    }
     return b("aten::constant_pad_nd",
              {pixels, IntList{0, 0, c.padding[1], c.padding[1], c.padding[0], c.padding[0]}, Expr(0)});
   }
