@@ -36,6 +36,37 @@ output %0
 )");
 }
 
+// Places that are counted from 0 lie inside of what they index. transformers' masks of packed sequences do so.
+TEST(UnreadErrors, PlacesThatLieInsideRaiseNothing) {
+  const auto raises = [](const char* node, const char* more = "0") {
+    const auto g = parse(fmt::format(R"(symbol s0 = 4, at least 2
+source s0 = size 0 of input 0
+input %0 : f32[s0, 8] = argument "x"
+input %1 : f32[s0] = argument "y"
+%2 : i64[s0] = aten::arange(s0, device=device.cpu)
+%3 : i64[s0] = aten::add.Scalar(%2, {})
+%4 : i64[s0, 1] = aten::unsqueeze(%3, 1)
+{}
+output %1
+)",
+                                     more, node));
+    const Options options;
+    keep_unread_errors(*g, {.options = options});
+    return print(*g).find("raises") != std::string::npos;
+  };
+  const char* index = "%5 : f32[s0, 1] = aten::index.Tensor(%1, [%4])";
+  EXPECT_FALSE(raises(index));
+  EXPECT_FALSE(raises(index, "-1"));  // from the end
+  EXPECT_TRUE(raises(index, "1"));
+  EXPECT_TRUE(raises("%5 : f32[s0, 1] = aten::index.Tensor(%0, [none, %4])"));  // s0 may be greater than 8
+  EXPECT_FALSE(raises("%5 : f32[s0, 8] = aten::embedding(%0, %3)"));
+  EXPECT_TRUE(raises("%5 : f32[s0, 8] = aten::embedding(%0, %3)", "-1"));
+  EXPECT_FALSE(raises("%5 : f32[s0, 8] = aten::index_select(%0, 0, %3)"));
+  EXPECT_TRUE(raises("%5 : f32[s0, 8] = aten::index_select(%0, 0, %3)", "-1"));
+  EXPECT_FALSE(raises("%5 : f32[s0, 1] = aten::gather(%0, -2, %4)"));
+  EXPECT_TRUE(raises("%5 : f32[s0, 1] = aten::gather(%0, 1, %4)"));
+}
+
 TEST(UnreadErrors, WhatMayRaiseStays) {
   expect_pass(keep_unread_errors, R"(
 input %0 : f32[2, 3] = argument "x"

@@ -140,6 +140,15 @@ TEST(GraphPlan, RandomNumbersAndForeignOperatorsAndOtherDevicesRunBeside) {
   EXPECT_FALSE(
       runtime::why_direct(p.a, p.a.steps[p.call("aten::mul.Tensor", {x, number}, p.returned())], kGpu).empty());
   EXPECT_FALSE(runtime::why_direct(p.a, p.a.steps[p.call("aten::mul.Tensor", {x, other}, p.returned())], kGpu).empty());
+  // Only a mask makes the size of index's result a secret of the GPU.
+  for (const DType places : {DType::I64, DType::Bool}) {
+    artifact::View none, at;
+    at.buffer = x;
+    at.dtype = places;
+    const artifact::Arg list{std::vector<artifact::View>{none, at}};
+    const int step = p.call("aten::index.Tensor", {x}, p.returned(), {list});
+    EXPECT_EQ(runtime::why_direct(p.a, p.a.steps[step], kGpu).empty(), places == DType::I64);
+  }
 }
 
 TEST(GraphPlan, WhatAStepBesideTheGraphsMakesIsNoCallsInOne) {

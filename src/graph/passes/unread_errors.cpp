@@ -3,12 +3,13 @@
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/integer_range.h"
 #include "graph/rules/operands.h"
 
 namespace vesta::graph {
 
 bool may_raise(const Node& node) {
-  if (node.op->has(kMayRaise)) return true;
+  if (node.op->has(kMayRaise)) return !reads_inside(node);
   if (!node.op->has(kIntegerByConstant)) return false;
   // A quotient of integers whose divisor may be zero.
   const DType type = pointwise_types(*node.op->row, node.named()).compute;

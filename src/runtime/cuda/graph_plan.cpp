@@ -37,6 +37,16 @@ int64_t bytes_of(const ResolvedTensor& t) {
   return static_cast<int64_t>(at::detail::computeStorageNbytes(t.sizes, t.strides, c10::elementSize(t.dtype)));
 }
 
+// Whether the step is an aten::index.Tensor without masks: the size of its result is that of its places.
+bool reads_at_integers(const artifact::Extern& e) {
+  const auto is_integer = [](const artifact::View& v) {
+    return v.buffer < 0 || v.dtype == DType::I64 || v.dtype == DType::I32;
+  };
+  const auto* const places =
+      e.op == "aten::index.Tensor" ? std::get_if<std::vector<artifact::View>>(&e.args[1].value) : nullptr;
+  return places && std::all_of(places->begin(), places->end(), is_integer);
+}
+
 }  // namespace
 
 std::string why_direct(const artifact::Artifact& a, const artifact::Step& step, Device device) {
@@ -46,7 +56,8 @@ std::string why_direct(const artifact::Artifact& a, const artifact::Step& step, 
     if (is_custom(e->op)) return e->op + ": an operator that is not PyTorch's own may act on the CPU";
     const c10::OperatorHandle op = find_operator(e->op);
     if (may_draw(op, *e)) return e->op + ": it draws random numbers";
-    if (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape) || !e->integers.empty())
+    const bool counts = op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
+    if ((counts && !reads_at_integers(*e)) || !e->integers.empty())
       return e->op + ": the size of its result is only known on the GPU";
     return same_memory(a, step, device) ? "" : e->op + ": it uses tensors outside of the GPU";
   }
