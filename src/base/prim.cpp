@@ -33,6 +33,7 @@ constexpr std::array<PrimRow, kPrimCount> kPrims = {{
     {"and", 2, false, 1},      {"or", 2, false, 1},       {"xor", 2, false, 1},     {"shl", 2, false, 1},
     {"shr", 2, false, 1},      {"eq", 2, true, 1},        {"ne", 2, true, 1},       {"lt", 2, true, 1},
     {"le", 2, true, 1},        {"gt", 2, true, 1},        {"ge", 2, true, 1},       {"select", 3, false, 1},
+    {"fma", 3, false, 1},
 }};
 
 constexpr std::array<std::string_view, 8> kReduce = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"};

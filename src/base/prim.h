@@ -82,9 +82,10 @@ enum class Prim : uint8_t {
   Ge,
   // ternary
   Select,  // Bool, T, T -> T
+  Fma,     // T, T, T -> T, floats only: a * b + c, rounded once if the processor has such an instruction
 };
 
-inline constexpr int kPrimCount = static_cast<int>(Prim::Select) + 1;
+inline constexpr int kPrimCount = static_cast<int>(Prim::Fma) + 1;
 
 std::string_view name(Prim p);           // "add", "select", ...
 Prim parse_prim(std::string_view text);  // throws UserError

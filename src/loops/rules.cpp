@@ -114,6 +114,7 @@ void Rules::compute(const Instr& i) const {
   for (int a = 0; a < n; ++a) operand(i, static_cast<size_t>(a));
   DType t = compute_type(instrs_, i);
   require(!is_narrow(t), "{} (instruction {}) computes in a narrow type", name(i.prim), ref_);
+  require(i.prim != Prim::Fma || is_float(t), "{} (instruction {}) computes in {}", name(i.prim), ref_, name(t));
   for (int a = 0; a < n; ++a) {
     DType want = i.prim == Prim::Select && a == 0 ? DType::Bool : t;
     require(operand(i, static_cast<size_t>(a)) == want, "operand {} of {} (instruction {}) is {}, not {}", a,

@@ -87,6 +87,10 @@ Scalar identity(ReduceOp op, DType t) {
 
 Scalar compute(Prim p, DType t, Scalar a, Scalar b, Scalar c) {
   if (p == Prim::Select) return a.i ? b : c;
+  if (p == Prim::Fma)
+    return t == DType::F32
+               ? from_double(t, std::fma(static_cast<float>(a.f), static_cast<float>(b.f), static_cast<float>(c.f)))
+               : from_double(t, std::fma(a.f, b.f, c.f));
   if (t == DType::Bool) {
     if (p == Prim::Not) return truth(a.i == 0);
     return truth(integer_compute<uint8_t>(p, a.i != 0, b.i != 0).i != 0);

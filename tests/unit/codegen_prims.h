@@ -24,13 +24,15 @@ inline std::vector<DType> types_on_gpus() {
 }
 
 inline bool float_only(Prim p) {
-  return (p >= Prim::Sqrt && p <= Prim::Sigmoid) || p == Prim::Atan2 || p == Prim::Hypot || p == Prim::CopySign;
+  return (p >= Prim::Sqrt && p <= Prim::Sigmoid) || p == Prim::Atan2 || p == Prim::Hypot || p == Prim::CopySign ||
+         p == Prim::Fma;
 }
 inline bool integer_only(Prim p) {
   return p == Prim::Not || p == Prim::FloorDiv || p == Prim::And || p == Prim::Or || p == Prim::Xor || p == Prim::Shl ||
          p == Prim::Shr;
 }
 inline bool is_defined(Prim p, DType t) {
+  if (p == Prim::Fma && !host_target().fma) return false;  // two roundings are not what the interpreter computes
   if (is_float(t)) return !integer_only(p);
   if (float_only(p)) return false;
   static const std::set<Prim> on_bool = {Prim::Not, Prim::And, Prim::Or,     Prim::Xor, Prim::Eq,
@@ -89,7 +91,7 @@ inline std::vector<Array> operands(Prim p, DType t, int64_t n) {
 
 // Within how many units in the last place.
 inline double prim_ulps(Prim p) {
-  if (p == Prim::Sqrt || (p >= Prim::Floor && p <= Prim::Round) || p == Prim::CopySign) return 0;
+  if (p == Prim::Sqrt || (p >= Prim::Floor && p <= Prim::Round) || p == Prim::CopySign || p == Prim::Fma) return 0;
   return float_only(p) || p == Prim::Pow || p == Prim::Mod ? 4 : 0;
 }
 

@@ -138,6 +138,7 @@ std::string primitive_text(Prim prim, DType t, const std::string& a, const std::
     case Prim::Gt: return infix(">");
     case Prim::Ge: return infix(">=");
     case Prim::Select: return fmt::format("{} ? {} : {}", a, b, c);
+    case Prim::Fma: return fmt::format("fma{}({}, {}, {})", wide ? "" : "f", a, b, c);
     default: break;
   }
   VESTA_CHECK(false, "the primitive {} has no CUDA code", name(prim));

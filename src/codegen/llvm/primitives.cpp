@@ -239,6 +239,7 @@ Value* Primitives::call_function(Prim p, DType t, Value* a, Value* b) {
 
 Value* Primitives::compute(Prim p, DType t, Value* a, Value* b, Value* c) {
   if (p == Prim::Select) return b_.CreateSelect(a, b, c);
+  if (p == Prim::Fma) return fma(a, b, c);
   return is_float(t) ? float_compute(p, t, a, b) : integer_compute(p, t, a, b);
 }
 

@@ -236,17 +236,23 @@ ScalarRef depthwise_convolution(Lowering& l, const Node& node, const Value* v, I
   const Sides sides = sides_of<2>(node);
   const Expr channel = index[1];
   const auto* const bias = std::get_if<Value*>(&node.named().get("bias"));
-  ScalarRef sum;
+  // Each row of the window has a sum: an addition waits for the one before it.
+  ScalarRef sum, row;
+  const auto end_row = [&] {
+    if (row.id != kNoRef) sum = sum.id == kNoRef ? row : d.bin(Prim::Add, sum, row);
+    row = {};
+  };
   int64_t tap = 0;
   each_element(l, sides, index, [&](ScalarRef inside, const std::vector<Expr>& at) {
     const std::vector<Expr> place = {tap / sides[1].count, tap % sides[1].count, channel};
-    ++tap;
+    if (tap++ % sides[1].count == 0) end_row();
     if (l.is_false(inside)) return;
     const Value *x = node.input(0), *taps = node.input(1);
-    const ScalarRef element = l.is_true(inside) ? l.element(x, at) : l.element_where(inside, x, at);
-    const ScalarRef term = d.bin(Prim::Mul, d.cast(t, element), d.cast(t, l.element(taps, place)));
-    sum = sum.id == kNoRef ? term : d.bin(Prim::Add, sum, term);
+    const ScalarRef element = d.cast(t, l.is_true(inside) ? l.element(x, at) : l.element_where(inside, x, at));
+    const ScalarRef factor = d.cast(t, l.element(taps, place));
+    row = row.id == kNoRef ? d.bin(Prim::Mul, element, factor) : d.emit(Prim::Fma, std::array{element, factor, row});
   });
+  end_row();
   if (sum.id == kNoRef) sum = d.constant(t, 0);
   return bias ? d.bin(Prim::Add, sum, d.cast(t, l.element(*bias, std::vector<Expr>{channel}))) : sum;
 }
