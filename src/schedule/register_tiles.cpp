@@ -31,10 +31,11 @@ constexpr double kMultiplyNs = 0.3;                       // one vector of produ
 constexpr double kPackRowNs = 0.7, kPackColumnNs = 0.15;  // of an element
 constexpr double kReadNs = 0.1;                           // of an element that is not packed
 constexpr double kTileNs = 15, kItemNs = 30;
-constexpr double kLastItem = 0.25;  // of an item: threads wait for the last one, as they do not run equally fast
-constexpr double kFarSpeed = 0.7;   // where rows do not fit the sets of the cache
-constexpr double kSliceRowNs = 2;   // of a slice's row: its sums are read and written again
-constexpr int64_t kLeastSums = 4;   // of a tile: an addition to a sum waits for the one before
+constexpr double kLastItem = 0.25;   // of an item: threads wait for the last one, as they do not run equally fast
+constexpr double kFewerSpeed = 0.7;  // where a tile has half of its vectors
+constexpr double kFarSpeed = 0.7;    // where rows do not fit the sets of the cache
+constexpr double kSliceRowNs = 2;    // of a slice's row: its sums are read and written again
+constexpr int64_t kLeastSums = 4;    // of a tile: an addition to a sum waits for the one before
 
 // The rows of a tile, and its columns in vectors. The registers hold a tile's sums, one inner element of its columns,
 // and that of one row.
@@ -86,10 +87,14 @@ struct Tiling {
 // The time of a work item that has so many rows and columns.
 double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int64_t lanes) {
   const int64_t tile_columns = f.vectors * lanes;
-  const int64_t across = round_up(columns, tile_columns) / tile_columns;
+  // Half of the last tile's vectors are left out if they have no columns.
+  const int64_t whole = columns / tile_columns, rest = columns % tile_columns, fewer = (f.vectors + 1) / 2;
+  const double fewer_part = std::min(1.0, static_cast<double>(fewer) / static_cast<double>(f.vectors) / kFewerSpeed);
+  const double part = rest == 0 ? 0 : rest > fewer * lanes ? 1 : fewer_part;
+  const double across = static_cast<double>(whole) + part;
   const int64_t left = rows % f.rows, least = (kLeastSums + f.vectors - 1) / f.vectors;
   const int64_t last = left == 0 ? 0 : s.exact_rows ? std::max(left, least) : round_up(left, f.rows / 2);
-  const double tiles = static_cast<double>((rows - left + last) * across) / static_cast<double>(f.rows);
+  const double tiles = static_cast<double>(rows - left + last) * across / static_cast<double>(f.rows);
   const auto inner = static_cast<double>(s.windows * s.inner);
   const bool together = s.windows * s.inner <= loops::kRegisterPiece;  // loops::has_one_slice
   const auto slices = static_cast<double>(together ? 1 : s.windows * slices_of(s.inner, lanes));

@@ -183,6 +183,19 @@ TEST(RegisterProducts, TailsOfEverySize) {
   for (int64_t rows = 1; rows <= 9; ++rows) expect_product({rows, lanes, 17, 4, 1, 8, 1, 2}, kForms[0]);
   for (int64_t columns = 1; columns <= 2 * lanes + 1; ++columns)
     for (const Form& f : {kForms[0], kForms[2]}) expect_product({5, columns, 20, 4, 2, 4, 1, 2}, f);
+  // Some vectors of the last tile have no columns.
+  for (int64_t columns = 1; columns <= 4 * lanes; columns += 3)
+    for (const int64_t vectors : {2, 3, 4}) {
+      const Case c{9, columns, 20, 4, vectors, 8, vectors, 3};
+      expect_product(c, kForms[0]);
+      const int64_t panels = (columns + vectors * lanes - 1) / (vectors * lanes);
+      if (panels == 1) continue;
+      expect_same(
+          *panels_of(c, false),
+          {random_array(DType::F32, c.rows * c.inner, 1),
+           random_array(DType::F32, panels * vectors * lanes * c.inner, 2), make_array(DType::F32, c.rows * c.columns)},
+          {}, 8, 16.0 * static_cast<double>(c.inner) * 0x1p-24);
+    }
   for (int64_t inner = 1; inner <= 2 * lanes + 1; ++inner)
     for (const Form& f : {kForms[1], kForms[4]}) expect_product({5, lanes + 1, inner, 4, 1, 8, 1, 1}, f);
 }

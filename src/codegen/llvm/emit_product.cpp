@@ -54,6 +54,8 @@ void Emitter::product_item() {
   product_.sums = part(scratch.sums);
   product_.pointers = loops::rows_have_pointers(k_, *sum) ? part(scratch.pointers) : nullptr;
   const std::vector<const Instr*> loads = loads_of_finish();
+  const int64_t vectors = t.columns / lanes_;
+  const int64_t fewer = provably_divisible(columns, t.columns) ? vectors : (vectors + 1) / 2;
   const auto in_slice = [&](Value* begin, Value* end) {
     // Runs the body where the slice completes the tile's sums.
     const auto at_end = [&](const std::function<void()>& body) {
@@ -70,15 +72,28 @@ void Emitter::product_item() {
       }
       if (!loads.empty()) at_end([&] { fetch_tile(loads, row, last, column); });
       b_.SetInsertPoint(scopes_.back().end);
+      const auto if_true = [&](Value* condition, const std::function<void()>& body) {
+        loop(number(0), b_.CreateZExt(condition, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) { body(); });
+        b_.SetInsertPoint(scopes_.back().end);
+      };
+      // The last columns may be so few that some vectors have none.
+      const auto whole_rows = [&] {
+        const auto multiply_vectors = [&](int64_t n) {
+          return [&, n] { multiply(t.rows, n, row, column, begin, end); };
+        };
+        if (fewer == vectors) return multiply_vectors(vectors)();
+        Value* const few = b_.CreateICmpSLE(b_.CreateSub(product_.end_column, column), number(fewer * lanes_));
+        if_true(few, multiply_vectors(fewer));
+        if_true(b_.CreateNot(few), multiply_vectors(vectors));
+      };
       if (!whole) {
-        multiply(t.rows, row, column, begin, end);
+        whole_rows();
       } else {
         Value* const few = b_.CreateSelect(whole, last, row);
-        if (!provably_at_least(t.rows - 1, rows))
-          loop(number(0), b_.CreateZExt(whole, b_.getInt64Ty()), 1, 3, 3, false, 0,
-               [&](Value*) { multiply(t.rows, row, column, begin, end); });
+        if (!provably_at_least(t.rows - 1, rows)) if_true(whole, whole_rows);
         const int64_t few_rows = loops::rows_of_last_tile(t, rows);
-        loop(few, last, few_rows, 3, 3, false, 0, [&](Value* at) { multiply(few_rows, at, column, begin, end); });
+        loop(few, last, few_rows, 3, 3, false, 0,
+             [&](Value* at) { multiply(few_rows, vectors, at, column, begin, end); });
       }
       b_.SetInsertPoint(scopes_.back().end);
       at_end([&] { finish_tile(row, last, column); });
@@ -347,13 +362,12 @@ void Emitter::fetch(const FetchedPart& part, Value* inner) {
   });
 }
 
-// Adds up the products of a tile of `rows` rows, over the inner elements from begin to end, and keeps its sums in
-// scratch.
-void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Value* end) {
+// Adds up the products of a tile of `rows` rows and its first vectors of columns, over the inner elements from begin to
+// end, and keeps its sums in scratch.
+void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr &a = k_.instrs[product_.sum.row], &b = k_.instrs[product_.sum.column];
   const Expr inner = k_.ranges.back().var;
-  const int64_t vectors = t.columns / lanes_;
   llvm::Type* const element = b_.getFloatTy();
   llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
 
@@ -457,7 +471,8 @@ void Emitter::multiply(int64_t rows, Value* row, Value* column, Value* begin, Va
       adds = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), adds);
     }
     for (int64_t n = 0; n < rows * vectors; ++n) {
-      Value* const place = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(n * lanes_));
+      const int64_t at = n / vectors * t.columns + n % vectors * lanes_;
+      Value* const place = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(at));
       Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);
       if (adds) sum = b_.CreateSelect(adds, b_.CreateFAdd(sum, b_.CreateAlignedLoad(type, place, kFloat)), sum);
       b_.CreateAlignedStore(sum, place, kFloat);

@@ -167,7 +167,8 @@ class Emitter {
   bool slices_have_vectors() const;
   bool packs_rows_together() const;
   llvm::Value* packed_row(llvm::Value* row);
-  void multiply(int64_t rows, llvm::Value* row, llvm::Value* column, llvm::Value* begin, llvm::Value* end);
+  void multiply(int64_t rows, int64_t vectors, llvm::Value* row, llvm::Value* column, llvm::Value* begin,
+                llvm::Value* end);
   struct FetchedPart {
     llvm::Value *begin = nullptr, *step = nullptr;  // an address, and bytes for each inner element
     llvm::Value* mask = nullptr;                    // inner elements in which these bits are 0 fetch a line
