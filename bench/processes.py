@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import select
+import signal
 import statistics
 import subprocess
 import sys
@@ -130,6 +131,13 @@ class Worker:
         last = self._errors.read().strip().splitlines()[-1:] or [""]
         self.run.failure = f"no answer in {self._limit_s:g} s" if not ready else f"exit {code}: {last[0]}"
         return {}
+
+    def pause(self) -> None:
+        """Stops the process until `resume`. Threads that wait for work in a loop would disturb other processes."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self._process.kill()

@@ -52,7 +52,9 @@ class Asked:
         self.worker, self.run = worker, Run(start_mib=worker.run.start_mib)
 
     def ask(self, command: str) -> dict[str, Any]:
+        self.worker.resume()
         got = {} if self.run.failure else self.worker.ask(command)
+        self.worker.pause()
         self.run.failure = self.run.failure or self.worker.run.failure or got.get("failure", "")
         return got
 
@@ -76,7 +78,8 @@ class Asked:
 
 
 def asked(workers: dict[str, Worker], rounds: int, seconds: float, reads: bool) -> dict[str, Run]:
-    """Each engine's run. In a round, the engines' processes take turns, so that they meet the same machine."""
+    """Each engine's run. In a round, the engines' processes take turns, so that they meet the same machine. A process
+    is stopped when it is not its turn."""
     engines = {engine: Asked(worker) for engine, worker in workers.items()}
     for one in engines.values():
         one.first(seconds)
@@ -97,6 +100,7 @@ def measure(
             arguments = [workload, str(batch), engine, str(options.threads), str(options.peers)]
             workers[engine] = Worker("bench.peers.worker", arguments, cache, options.limit)
             open_now.callback(workers[engine].close)
+            workers[engine].pause()
         return asked(workers, rounds, seconds, reads)
 
 

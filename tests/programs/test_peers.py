@@ -356,8 +356,16 @@ class FakeWorker:
         self.answers = list(answers)
         self.asked: list[str] = []
         self.run = SimpleNamespace(failure="", start_mib=start_mib)
+        self.stopped = False
+
+    def pause(self) -> None:
+        self.stopped = True
+
+    def resume(self) -> None:
+        self.stopped = False
 
     def ask(self, command: str) -> dict[str, Any]:
+        assert not self.stopped
         self.asked.append(command)
         answer = self.answers.pop(0)
         if answer == "dies":
