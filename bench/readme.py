@@ -6,9 +6,9 @@ A section that was not measured stays as it is.
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +112,11 @@ def peers_table(cells: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "bench" / "results.json"
-    results = json.loads(path.read_text())
+    parser = argparse.ArgumentParser(prog="python -m bench.readme", description=__doc__)
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=ROOT / "build" / "bench" / "results.json", help="default: %(default)s"
+    )
+    results = json.loads(parser.parse_args().file.read_text())
     page = ROOT / "README.md"
     text = page.read_text()
     for section, made in (

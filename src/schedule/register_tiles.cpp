@@ -20,7 +20,7 @@ using loops::RegisterTile;
 
 namespace {
 
-// Inner elements that are packed at once: whole pieces of sums.
+// Inner elements of a slice: whole pieces of sums.
 constexpr int64_t kMostSlice32 = 2 * loops::kRegisterPiece, kMostSlice16 = loops::kRegisterPiece;
 constexpr int64_t kLeastInner = 16, kLeastRows = 4, kLeastColumns = 16;
 constexpr int64_t kMostRowBlock = 256, kMostBlock = 960;  // of a work item; a multiple of most tiles' columns

@@ -1,7 +1,5 @@
 #include "graph/rules/integer_range.h"
 
-#include <algorithm>
-
 namespace vesta::graph {
 
 namespace {

@@ -9,7 +9,7 @@ struct IntegerRange {
   Expr least, most;  // both are in the range
 };
 
-// nullopt: not known. Knows numbers counted by arange, constants, views of such tensors, and integers added to them.
+// nullopt: not known. Known are int64 numbers that arange counts, views of them, and the sums with an integer.
 std::optional<IntegerRange> integer_range(const Value& v);
 
 // Whether the node reads elements of a tensor at places that all lie inside of it, so that it raises no error.
