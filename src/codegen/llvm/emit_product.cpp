@@ -60,8 +60,7 @@ void Emitter::product_item() {
     // Runs the body where the slice completes the tile's sums.
     const auto at_end = [&](const std::function<void()>& body) {
       if (product_.one_slice) return body();
-      Value* const ends = b_.CreateAnd(product_.in_last, b_.CreateICmpEQ(end, all));
-      loop(number(0), b_.CreateZExt(ends, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) { body(); });
+      run_if(b_.CreateAnd(product_.in_last, b_.CreateICmpEQ(end, all)), body);
     };
     const auto tile = [&](Value* row, Value* column) {
       b_.SetInsertPoint(scopes_.back().end);
@@ -72,10 +71,6 @@ void Emitter::product_item() {
       }
       if (!loads.empty()) at_end([&] { fetch_tile(loads, row, last, column); });
       b_.SetInsertPoint(scopes_.back().end);
-      const auto if_true = [&](Value* condition, const std::function<void()>& body) {
-        loop(number(0), b_.CreateZExt(condition, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) { body(); });
-        b_.SetInsertPoint(scopes_.back().end);
-      };
       // The last columns may be so few that some vectors have none.
       const auto whole_rows = [&] {
         const auto multiply_vectors = [&](int64_t n) {
@@ -83,14 +78,14 @@ void Emitter::product_item() {
         };
         if (fewer == vectors) return multiply_vectors(vectors)();
         Value* const few = b_.CreateICmpSLE(b_.CreateSub(product_.end_column, column), number(fewer * lanes_));
-        if_true(few, multiply_vectors(fewer));
-        if_true(b_.CreateNot(few), multiply_vectors(vectors));
+        run_if(few, multiply_vectors(fewer));
+        run_if(b_.CreateNot(few), multiply_vectors(vectors));
       };
       if (!whole) {
         whole_rows();
       } else {
         Value* const few = b_.CreateSelect(whole, last, row);
-        if (!provably_at_least(t.rows - 1, rows)) if_true(whole, whole_rows);
+        if (!provably_at_least(t.rows - 1, rows)) run_if(whole, whole_rows);
         const int64_t few_rows = loops::rows_of_last_tile(t, rows);
         loop(few, last, few_rows, 3, 3, false, 0,
              [&](Value* at) { multiply(few_rows, vectors, at, column, begin, end); });
@@ -115,6 +110,12 @@ void Emitter::product_item() {
       in_slice(begin, b_.CreateSelect(b_.CreateICmpSLT(next, all), next, all));
     });
   });
+}
+
+// Code that runs where the condition, an i1, holds. Values of the code around it are in scope.
+void Emitter::run_if(Value* condition, const std::function<void()>& body) {
+  loop(number(0), b_.CreateZExt(condition, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) { body(); });
+  b_.SetInsertPoint(scopes_.back().end);
 }
 
 // Loops over these Inner ranges.
@@ -356,7 +357,7 @@ std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row
 void Emitter::fetch(const FetchedPart& part, Value* inner) {
   b_.SetInsertPoint(scopes_.back().end);
   Value* const now = b_.CreateICmpEQ(b_.CreateAnd(inner, part.mask), number(0));
-  loop(number(0), b_.CreateZExt(now, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) {
+  run_if(now, [&] {
     b_.SetInsertPoint(scopes_.back().end);
     prefetch(b_.CreateGEP(b_.getInt8Ty(), part.begin, b_.CreateMul(inner, part.step)), 2);
   });

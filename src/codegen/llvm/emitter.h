@@ -154,6 +154,7 @@ class Emitter {
 
   // emit_product.cpp
   void product_item();
+  void run_if(llvm::Value* condition, const std::function<void()>& body);
   llvm::Value* pointer_at(const loops::Instr& load, Expr var, llvm::Value* value, std::span<const loops::Range> inner);
   void point_to_rows();
   std::span<const loops::Range> inner_ranges() const;
