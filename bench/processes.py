@@ -133,7 +133,7 @@ class Worker:
         return {}
 
     def pause(self) -> None:
-        """Stops the process until `resume`. Threads that wait for work in a loop would disturb other processes."""
+        """Stops the process until `resume` is called. Its threads may spin while they wait, which slows down others."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:

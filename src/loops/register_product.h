@@ -47,6 +47,8 @@ bool rows_have_pointers(const Kernel& k, const RegisterSum& sum);
 // The rows of the tiles that follow the whole tiles of a product of so many rows, which do not fill its tiles: the rows
 // that are left, or half a tile where their number is symbolic.
 int64_t rows_of_last_tile(const RegisterTile& tile, Expr rows);
+// How many of a tile's vectors are computed where the other ones lie past the last column.
+inline int64_t vectors_of_few_columns(int64_t vectors) { return (vectors + 1) / 2; }
 
 // A thread's scratch: the byte at which each part begins, and its size.
 struct RegisterScratch {
@@ -60,8 +62,8 @@ struct RegisterScratch {
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum);
 // Floats from one packed row to the next. It is no power of two, because rows would then share a set of the cache.
 int64_t packed_row_pitch(const RegisterTile& t);
-// Whether one slice has the whole inner space: there is one Inner range, or the space is so small that a tile runs
-// through all of them.
+// Whether the inner space is not divided into slices. Several Inner ranges are one slice if a register adds up all of
+// their products, one after another.
 bool has_one_slice(const Kernel& k);
 
 }  // namespace vesta::loops

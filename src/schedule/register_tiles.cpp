@@ -87,8 +87,9 @@ struct Tiling {
 // The time of a work item that has so many rows and columns.
 double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int64_t lanes) {
   const int64_t tile_columns = f.vectors * lanes;
-  // Half of the last tile's vectors are left out if they have no columns.
-  const int64_t whole = columns / tile_columns, rest = columns % tile_columns, fewer = (f.vectors + 1) / 2;
+  // The last tile of columns computes half of its vectors if the other half has no columns.
+  const int64_t whole = columns / tile_columns, rest = columns % tile_columns;
+  const int64_t fewer = loops::vectors_of_few_columns(f.vectors);
   const double fewer_part = std::min(1.0, static_cast<double>(fewer) / static_cast<double>(f.vectors) / kFewerSpeed);
   const double part = rest == 0 ? 0 : rest > fewer * lanes ? 1 : fewer_part;
   const double across = static_cast<double>(whole) + part;

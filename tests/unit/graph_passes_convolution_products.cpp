@@ -122,7 +122,7 @@ output %4
 )");
 }
 
-// Zeros around pixels of few channels are zeros around rows of elements, so that vectors are full.
+// Where a pixel has few channels, padding treats a row of pixels as one row of elements, so that vectors are full.
 TEST(ConvolutionProducts, OfColours) {
   const char *x = "f32[2, 3, 5, 6]{90, 1, 18, 3}", *y = "f32[2, 16, 5, 6]{480, 1, 96, 16}";
   const std::string made = after(convolution(x, "f32[16, 3, 3, 3]", y, "[1, 1], [1, 1], [1, 1], false, [0, 0], 1"));

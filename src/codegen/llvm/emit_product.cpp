@@ -55,7 +55,7 @@ void Emitter::product_item() {
   product_.pointers = loops::rows_have_pointers(k_, *sum) ? part(scratch.pointers) : nullptr;
   const std::vector<const Instr*> loads = loads_of_finish();
   const int64_t vectors = t.columns / lanes_;
-  const int64_t fewer = provably_divisible(columns, t.columns) ? vectors : (vectors + 1) / 2;
+  const int64_t fewer = provably_divisible(columns, t.columns) ? vectors : loops::vectors_of_few_columns(vectors);
   const auto in_slice = [&](Value* begin, Value* end) {
     // Runs the body where the slice completes the tile's sums.
     const auto at_end = [&](const std::function<void()>& body) {

@@ -148,7 +148,7 @@ class Products {
     if (all_are(c.padding, 0)) return pixels;
     const std::vector<Expr>& sizes = pixels->type.sizes;
     if (provably_less(sizes[3], kLeastVector) && is_contiguous(pixels->type)) {
-      // The channels fill no vector: pad rows of elements instead of rows of pixels.
+      // The channels of a pixel do not fill a vector, so each row of pixels is padded as one row of elements.
       const Expr left = c.padding[1] * sizes[3];
       Value* const rows = b("aten::view", {pixels, IntList{sizes[0], sizes[1], sizes[2] * sizes[3]}});
       Value* const more = b("aten::constant_pad_nd", {rows, IntList{left, left, c.padding[0], c.padding[0]}, Expr(0)});

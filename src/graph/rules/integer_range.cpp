@@ -1,5 +1,7 @@
 #include "graph/rules/integer_range.h"
 
+#include "graph/rules/broadcast.h"
+
 namespace vesta::graph {
 
 namespace {
@@ -42,33 +44,23 @@ std::optional<IntegerRange> integer_range(const Value& v) {
 
 bool reads_inside(const Node& node) {
   const std::string_view op = node.op->name;
-  const auto inside = [](const Value& places, Expr size) {
+  const auto inside = [](const Value& places, Expr least, Expr size) {
     const auto range = integer_range(places);
-    return range && provably_at_least(range->least, -size) && provably_less(range->most, size);
-  };
-  const auto non_negative = [](const Value& places) {
-    const auto range = integer_range(places);
-    return range && provably_at_least(range->least, 0);
+    return range && provably_at_least(range->least, least) && provably_less(range->most, size);
   };
   if (op == "aten::index.Tensor") {
     const auto& places = std::get<ValueList>(node.args()[1]);
     const std::vector<Expr>& sizes = node.input(0)->type.sizes;
     for (size_t d = 0; d < places.size(); ++d)
-      if (places[d] && !inside(*places[d], sizes[d])) return false;
+      if (places[d] && !inside(*places[d], -sizes[d], sizes[d])) return false;
     return true;
   }
-  if (op == "aten::embedding") {
-    const Value& places = *node.input(1);
-    return non_negative(places) && inside(places, node.input(0)->type.sizes[0]);
-  }
+  if (op == "aten::embedding") return inside(*node.input(1), 0, node.input(0)->type.sizes[0]);
   if (op == "aten::gather" || op == "aten::index_select") {
-    const Expr* const dim = integer(node.args()[1]);
     const std::vector<Expr>& sizes = node.input(0)->type.sizes;
-    if (!dim || !dim->is_constant() || sizes.empty()) return false;
-    const auto count = static_cast<int64_t>(sizes.size());
-    const int64_t d = dim->constant() < 0 ? dim->constant() + count : dim->constant();
-    const Value& places = *node.input(2);
-    return d >= 0 && d < count && non_negative(places) && inside(places, sizes[static_cast<size_t>(d)]);
+    if (sizes.empty()) return false;
+    const int64_t d = wrap_dim(node.named().integer("dim"), sizes.size());
+    return inside(*node.input(2), 0, sizes[static_cast<size_t>(d)]);
   }
   return false;
 }
