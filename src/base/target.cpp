@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -25,6 +26,11 @@ int generation(const Target& gpu) {
 }
 
 }  // namespace
+
+bool has_feature(const Target& target, std::string_view name) {
+  const auto names = split(target.features, ',');
+  return std::ranges::any_of(names, [&](std::string_view one) { return one.starts_with('+') && one.substr(1) == name; });
+}
 
 std::vector<std::string> missing_features(const Target& code_for, const Target& machine) {
   if (code_for.device != machine.device) return {to_string(Device{code_for.device})};

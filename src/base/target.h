@@ -3,6 +3,7 @@
 // wherever the compile runs, and one machine can compile for another.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "base/type.h"
@@ -38,6 +39,9 @@ inline constexpr int64_t kOwnShared = 4 << 10;
 
 // This machine, by cpuid, once per process. ATEN_CPU_CAPABILITY limits Vesta's kernels as it limits ATen's.
 const Target& host_target();
+
+// Whether the target has the feature of this name (LLVM's).
+bool has_feature(const Target& target, std::string_view name);
 
 // The features that code for `code_for` needs and `machine` lacks, or the whole architecture or device.
 std::vector<std::string> missing_features(const Target& code_for, const Target& machine);

@@ -24,6 +24,8 @@ constexpr const char* kOwnSchemas[] = {
     // x times the transposed weight, which lies in panels. It sums over as many trailing dimensions of x as a panel has
     // inner dimensions. `columns` of the result: fewer than the panels have where the last one is filled up with zeros.
     "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias, SymInt? columns=None) -> Tensor",
+    // aten::matmul of bfloat16 whose result is float32: the sums as they are added up.
+    "vesta::matmul_f32(Tensor self, Tensor other) -> Tensor",
     // A convolution in which each channel has its own window. taps: [row of the window, column, channel].
     "vesta::depthwise_convolution(Tensor x, Tensor taps, Tensor? bias, int[2] kernel_size, int[2] stride, int[2] "
     "padding, int[2] dilation) -> Tensor",

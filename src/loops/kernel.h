@@ -202,8 +202,13 @@ struct RegisterTile {
   int64_t rows = 0;  // 0: no product
   int64_t columns = 0;
   Expr row_block, slice;  // constant, or over the kernel's size symbols; constant where operands are packed
+  // The operands are BF16, and a step adds the products of two neighbouring inner elements to a sum, as the instruction
+  // vdpbf16ps does. The last element of an odd inner space is a step of its own.
+  bool pairs = false;
   // Whether the operand of the rows, or that of the columns, is first copied in the order in which tiles read it.
   bool packs_rows = false, packs_columns = false;
+
+  int64_t elements_of_step() const { return pairs ? 2 : 1; }
 };
 
 struct Kernel {

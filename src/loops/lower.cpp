@@ -324,9 +324,12 @@ ScalarRef Lowering::product(const ProductOperands& operands, const IndexMap& map
   row.insert(row.end(), inner.begin(), inner.end());
   std::vector<Expr> at = inner;
   if (operands.in_panels) {
-    const Expr panel = operands.columns->type.sizes.back();
+    const bool pairs = operands.columns->type.dtype == DType::BF16;
+    const Expr panel = operands.columns->type.sizes[operands.inner + 1];
     at.insert(at.begin(), floordiv(column, panel));
+    if (pairs) at.back() = floordiv(inner.back(), 2);
     at.push_back(mod(column, panel));
+    if (pairs) at.push_back(mod(inner.back(), 2));
   } else {
     at.insert(operands.columns_last ? at.end() : at.begin(), column);
   }

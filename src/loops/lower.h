@@ -53,7 +53,9 @@ struct ProductOperands {
   const graph::Value *rows = nullptr, *columns = nullptr, *bias = nullptr;
   bool columns_last = false;  // `columns` has the dimensions (k, n)
   const graph::Value *row_scale = nullptr, *column_scale = nullptr;
-  bool in_panels = false;  // `columns` has the dimensions (panel, k..., element n of the panel)
+  // `columns` has the dimensions (panel, k..., element n of the panel). The last k of BF16 is two dimensions: the number
+  // of a pair before n, and the element of the pair after it.
+  bool in_panels = false;
   size_t inner = 1;        // dimensions that are summed over: k...
   size_t batch = 0;        // leading dimensions of `rows` that `columns` has too: each has a product of its own
 };

@@ -59,6 +59,7 @@ class Parser : TextReader {
       k.registers.row_block = number_or_index();
       expect("slice");
       k.registers.slice = number_or_index();
+      k.registers.pairs = accept("pairs");
       k.registers.packs_rows = accept("packs rows");
       k.registers.packs_columns = accept("packs columns");
     } else if (head == "buffer") {

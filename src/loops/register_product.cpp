@@ -27,10 +27,11 @@ class Dependence {
   std::vector<char> depends_;
 };
 
-// Whether r loads an F32 element, without a mask, of a buffer that the kernel does not write.
+// Whether r loads an element of the operands' type, without a mask, of a buffer that the kernel does not write.
 bool is_plain_load(const Kernel& k, Ref r) {
   const Instr& i = k.instrs[r];
-  return i.kind == InstrKind::Load && i.dtype == DType::F32 && i.in[0] == kNoRef &&
+  const DType element = k.registers.pairs ? DType::BF16 : DType::F32;
+  return i.kind == InstrKind::Load && i.dtype == element && i.in[0] == kNoRef &&
          !k.buffers[static_cast<size_t>(i.buffer)].written;
 }
 
@@ -63,9 +64,14 @@ std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span
   const Instr& product = instrs[s.in[0]];
   if (product.kind != InstrKind::Compute || product.prim != Prim::Mul || product.dtype != DType::F32)
     return std::nullopt;
+  const auto is_widened = [&](Ref r) {
+    return instrs[r].kind == InstrKind::Cast && value_type(instrs, instrs[r].in[0]) == DType::BF16;
+  };
+  const bool of_bf16 = is_widened(product.in[0]) && is_widened(product.in[1]);
+  const auto factor = [&](size_t i) { return of_bf16 ? instrs[product.in[i]].in[0] : product.in[i]; };
   const Dependence on_row(instrs, row), on_column(instrs, column);
   for (const size_t first : {0, 1}) {
-    const RegisterSum found{sum, product.in[first], product.in[1 - first]};
+    const RegisterSum found{sum, factor(first), factor(1 - first), of_bf16};
     if (found.row == found.column) return std::nullopt;
     if (on_row(found.row) && !on_column(found.row) && on_column(found.column) && !on_row(found.column)) return found;
   }
@@ -97,23 +103,52 @@ int64_t panel_columns(Expr index, Expr column) {
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum) {
   return reads_along(k, sum.row, k.ranges.back().var) &&
          std::all_of(k.ranges.begin(), k.ranges.end(), [&](const Range& r) {
-           const auto step = coefficient_of(k.instrs[sum.row].index, r.var);
-           return r.kind == RangeKind::Parallel || (step && !contains(*step, row_range(k).var));
+           const auto apart = coefficient_of(k.instrs[sum.row].index, r.var);
+           const bool is_last = r.var == k.ranges.back().var;
+           return r.kind == RangeKind::Parallel ||
+                  (apart && !contains(*apart, row_range(k).var) &&
+                   (is_last || provably_divisible(*apart, k.registers.elements_of_step())));
          });
+}
+
+namespace {
+
+// The index of element `element` of a step of the last Inner range.
+Expr index_of_step(const Kernel& k, Expr index, Expr step, int64_t element) {
+  const Expr inner = k.ranges.back().var;
+  return substitute(index, [&](Expr s) { return s == inner ? step * Expr(k.registers.elements_of_step()) + element : s; });
+}
+
+Expr new_step(const Kernel& k) {
+  return k.context->loop_symbol("step", ceildiv(k.ranges.back().extent, k.registers.elements_of_step()));
+}
+
+}  // namespace
+
+std::optional<Expr> step_of_columns(const Kernel& k, const RegisterSum& sum) {
+  const Expr step = new_step(k);
+  return coefficient_of(index_of_step(k, k.instrs[sum.column].index, step, 0), step);
 }
 
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum) {
   const Range& columns = column_range(k);
   const Instr& load = k.instrs[sum.column];
-  const int64_t tile = k.registers.columns;
-  if (!is_plain_load(k, sum.column) || !coefficient_of(load.index, k.ranges.back().var) ||
+  const int64_t tile = k.registers.columns, each = k.registers.elements_of_step();
+  const auto next = step_of_columns(k, sum);
+  if (!is_plain_load(k, sum.column) || !next || !provably_divisible(*next, each) || ends_in_half_step(k) ||
       !(provably_divisible(columns.extent, tile) || panel_columns(load.index, columns.var) == tile))
     return false;
+  if (each > 1) {
+    const Expr step = new_step(k);
+    const Expr apart = index_of_step(k, load.index, step, 1) - index_of_step(k, load.index, step, 0);
+    if (!apart.is_constant(1)) return false;
+  }
   const Expr number = k.context->loop_symbol("tile", ceildiv(columns.extent, tile));
   const Expr lane = k.context->loop_symbol("lane", tile);
   const Expr at = substitute(load.index, [&](Expr s) { return s == columns.var ? number * Expr(tile) + lane : s; });
-  const auto along = coefficient_of(at, lane);
-  return along && along->is_constant(1);
+  const Expr step = new_step(k);
+  const auto along = coefficient_of(index_of_step(k, at, step, 0), lane);
+  return along && along->is_constant(each);
 }
 
 bool rows_have_pointers(const Kernel& k, const RegisterSum& sum) {
@@ -124,7 +159,11 @@ int64_t rows_of_last_tile(const RegisterTile& t, Expr rows) {
   return rows.is_constant() ? rows.constant() % t.rows : (t.rows + 1) / 2;
 }
 
-int64_t packed_row_pitch(const RegisterTile& t) { return t.slice.constant() + 16; }
+int64_t packed_row_pitch(const RegisterTile& t) { return t.slice.constant() / t.elements_of_step() + 16; }
+
+bool ends_in_half_step(const Kernel& k) {
+  return !provably_divisible(k.ranges.back().extent, k.registers.elements_of_step());
+}
 
 bool has_one_slice(const Kernel& k) {
   if (!provably_at_least(k.registers.slice, k.ranges.back().extent)) return false;
@@ -133,7 +172,7 @@ bool has_one_slice(const Kernel& k) {
   Expr inner = 1;
   for (const Range& r : k.ranges)
     if (r.kind == RangeKind::Inner) inner = inner * r.extent;
-  return provably_at_least(kRegisterPiece, inner);
+  return provably_at_least(kRegisterPiece * k.registers.elements_of_step(), inner);
 }
 
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
@@ -142,7 +181,8 @@ RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
     return begin + ceildiv(floats * Expr(sizeof(float)), kLine) * Expr(kLine);
   };
   const Expr columns = after(0, t.packs_rows ? t.row_block * Expr(packed_row_pitch(t)) : Expr(0));
-  const Expr sums = after(columns, t.packs_columns ? t.slice * Expr(t.columns) : Expr(0));
+  const Expr steps = floordiv(t.slice, t.elements_of_step());
+  const Expr sums = after(columns, t.packs_columns ? steps * Expr(t.columns) : Expr(0));
   const Expr pointers = after(sums, has_one_slice(k) ? Expr(t.rows * t.columns) : t.row_block * k.block);
   constexpr int64_t kFloats = sizeof(void*) / sizeof(float);
   const bool has_pointers = rows_have_pointers(k, sum);

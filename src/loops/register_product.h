@@ -1,7 +1,7 @@
 // Matrix products whose sums a CPU keeps in registers. The last two Parallel ranges of their kernel are the row and the
 // column; the column is the vector. The kernel has one loop, which adds up products of two F32 values: one depends on
 // the row and not on the column, the other one on the column and not on the row. Both may be computed from several
-// loads. Ranges before the row are other products. There may be several Inner ranges, as a convolution has: one for
+// loads, or be BF16 values that are widened (RegisterTile::pairs). Ranges before the row are other products. There may be several Inner ranges, as a convolution has: one for
 // the rows of its window, and one for the pixels and channels of such a row, which lie together in memory.
 //
 // The order of the loops is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
@@ -14,13 +14,15 @@
 
 namespace vesta::loops {
 
-inline constexpr int64_t kRegisterPiece = 256;    // products that a register adds up one after another
+inline constexpr int64_t kRegisterPiece = 256;    // steps whose products a register adds up one after another
 inline constexpr int64_t kMostRegisterSums = 28;  // vectors of a tile's sums; the other registers hold operands
 
 struct RegisterSum {
   Ref sum = kNoRef;     // Accumulate
   Ref row = kNoRef;     // the factor that depends on the row
   Ref column = kNoRef;  // the factor that depends on the column
+  // Both factors are BF16, in this dtype and not yet widened; otherwise they are F32.
+  bool of_bf16 = false;
 };
 
 // The sum of a loop of these instructions. nullopt: the loop does not have this form.
@@ -28,15 +30,17 @@ std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span
                                         Expr column);
 std::optional<RegisterSum> register_sum(const Kernel& k);
 
-// Whether r loads an F32 element, without a mask, of a buffer that the kernel does not write, and the element for the
-// next value of `var` is the next one in memory.
+// Whether r loads an element of the operands' type, without a mask, of a buffer that the kernel does not write, and the
+// element for the next value of `var` is the next one in memory.
 bool reads_along(const Kernel& k, Ref r, Expr var);
 // The columns of a panel, if the index has them in panels, of which the last one may have columns past the end: c // 32
 // selects a panel, and c % 32 one of its columns. 0: it has not.
 int64_t panel_columns(Expr index, Expr column);
+// Elements from a step of a column's operand to its next step; nullopt: they differ.
+std::optional<Expr> step_of_columns(const Kernel& k, const RegisterSum& sum);
 // Whether tiles can read an operand where it is. The elements of a row along the last Inner range must be neighbours in
 // memory, and in each row the other Inner ranges must have the same strides. The columns of each tile must be
-// neighbours; they must fill whole tiles or lie in panels.
+// neighbours, and with pairs the two elements of a column's step, too; they must fill whole tiles or lie in panels.
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum);
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
 
@@ -52,15 +56,18 @@ inline int64_t vectors_of_few_columns(int64_t vectors) { return (vectors + 1) / 
 
 // A thread's scratch: the byte at which each part begins, and its size.
 struct RegisterScratch {
-  // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][inner][row].
+  // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][step][row].
   Expr rows;
-  Expr columns;   // the packed columns of a tile and a slice: [inner][column]
+  Expr columns;   // the packed columns of a tile and a slice: [step][column]
   Expr sums;      // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
   Expr pointers;  // of the rows of a block, and of a tile past its end
   Expr bytes;
 };
+// Whether the last step of the inner space has one element instead of two.
+bool ends_in_half_step(const Kernel& k);
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum);
-// Floats from one packed row to the next. It is no power of two, because rows would then share a set of the cache.
+// Steps from one packed row to the next, of four bytes each. It is no power of two, because rows would then share a set
+// of the cache.
 int64_t packed_row_pitch(const RegisterTile& t);
 // Whether the inner space is not divided into slices. Several Inner ranges are one slice if a register adds up all of
 // their products, one after another.

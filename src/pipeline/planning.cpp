@@ -136,7 +136,7 @@ namespace {
 
 // oneDNN's condition (mkldnn_bf16_device_check in ATen): AVX-512 with BW, VL and DQ, or AVX-NE-CONVERT.
 bool library_takes_bf16(const Target& target) {
-  return target.avx512 || target.features.find("+avxneconvert") != std::string::npos;
+  return target.avx512 || has_feature(target, "avxneconvert");
 }
 
 // Of a CPU's caches. Some processors have no third level, or report none.
@@ -155,19 +155,19 @@ graph::PassContext pass_context(const Options& options, const Target& target, bo
                              .cache_bytes = bytes_between_kernels(target),
                              .library_bf16 = library_takes_bf16(target)};
   if (target.device == DeviceType::CUDA) {
-    context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {
+    context.computes_product = [&target](DType, int64_t rows, int64_t columns, int64_t inner) {
       return schedule::computes_product(rows, columns, inner, target);
     };
   } else if (codegen::available(target) && options.numerics != "eager") {
     // On a CPU, kernels that round as eager does compute no product.
-    context.computes_product = [&target](int64_t rows, int64_t columns, int64_t inner) {
-      return schedule::computes_in_registers(rows, columns, inner, target);
+    context.computes_product = [&target](DType element, int64_t rows, int64_t columns, int64_t inner) {
+      return schedule::computes_in_registers(element, rows, columns, inner, target);
     };
     // Layers have weights of the same few sizes.
-    context.panel_of = [&target, known = std::map<std::array<int64_t, 4>, int64_t>()](
-                           int64_t rows, int64_t columns, int64_t inner, int64_t apart) mutable {
-      const auto [it, fresh] = known.try_emplace({rows, columns, inner, apart});
-      if (fresh) it->second = schedule::panel_of(rows, columns, inner, apart, target);
+    context.panel_of = [&target, known = std::map<std::tuple<DType, int64_t, int64_t, int64_t, int64_t>, int64_t>()](
+                           DType element, int64_t rows, int64_t columns, int64_t inner, int64_t apart) mutable {
+      const auto [it, fresh] = known.try_emplace({element, rows, columns, inner, apart});
+      if (fresh) it->second = schedule::panel_of(element, rows, columns, inner, apart, target);
       return it->second;
     };
   }

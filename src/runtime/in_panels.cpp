@@ -11,6 +11,10 @@ namespace vesta::runtime {
 
 at::Tensor in_panels(const at::Tensor& weight, int64_t panel) {
   TORCH_CHECK(weight.dim() >= 2 && panel > 0, "in_panels takes a weight of rows, and the rows of a panel");
+  if (weight.scalar_type() == at::kBFloat16) {
+    TORCH_CHECK(weight.size(-1) % 2 == 0, "in_panels takes an even number of bfloat16 elements");
+    return in_panels(weight.contiguous().view(at::kInt), panel).view(at::kBFloat16).unflatten(-1, {panel, 2});
+  }
   const int64_t rows = weight.size(0), whole = rows / panel, rest = rows % panel;
   std::vector<int64_t> sizes = weight.sizes().vec();
   sizes[0] = whole + (rest > 0);

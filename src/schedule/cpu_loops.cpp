@@ -111,6 +111,7 @@ class LoopChooser : LoopNest {
     size_t at = 0;
     while (!inner(at)) ++at;
     ranges_.insert(ranges_.begin() + static_cast<int64_t>(at), {row, column});
+    if (choice.inner.size() > 1) ranges_.push_back(flatten_ranges(dag_, choice.inner));
     out_.registers = choice.tile;
     out_.vector = static_cast<int>(at) + 1;
     out_.block = choice.block;

@@ -67,9 +67,9 @@ bool rows_fit_sets(int64_t rows, int64_t apart) {
 
 struct Sizes {
   int64_t products, rows, columns;
-  int64_t inner;    // of the last Inner range
+  int64_t inner;    // steps of the last Inner range, of one F32 or two BF16 each
   int64_t windows;  // of the other Inner ranges
-  int64_t apart;    // floats from one row to the next; 0: rows are packed
+  int64_t apart;    // steps from one row to the next; 0: rows are packed
   int64_t panel;    // columns that lie together in memory, one inner element after another; 0: columns are packed
   bool exact_rows = false;  // the number of rows is no hint
 };
@@ -140,19 +140,26 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
   return best;
 }
 
+int64_t elements_of_step(DType element) { return RegisterTile{.pairs = element == DType::BF16}.elements_of_step(); }
+
+// The instructions for tiles of a matrix multiply BF16 several times as fast as those for vectors.
+bool has_matrix_tiles(const Target& target) { return has_feature(target, "amx-bf16"); }
+
 }  // namespace
 
-bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const Target& target) {
-  return target.device == DeviceType::CPU && !forms(target).empty() && rows >= kLeastRows && columns >= kLeastColumns &&
-         inner >= kLeastInner;
+bool computes_in_registers(DType element, int64_t rows, int64_t columns, int64_t inner, const Target& target) {
+  const bool takes = element == DType::F32 || (element == DType::BF16 && !has_matrix_tiles(target));
+  return target.device == DeviceType::CPU && takes && !forms(target).empty() && rows >= kLeastRows &&
+         columns >= kLeastColumns && inner >= kLeastInner;
 }
 
-int64_t panel_of(int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target) {
+int64_t panel_of(DType element, int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target) {
+  const int64_t each = elements_of_step(element);
   double best = 0;
   int64_t panel_columns = 0;
   for (const Form& f : forms(target)) {
     const int64_t panel = f.vectors * lanes_of(target);
-    const auto tiling = choose({1, rows, columns, inner, 1, apart, panel}, target);
+    const auto tiling = choose({1, rows, columns, inner / each, 1, apart / each, panel}, target);
     const double favour = panel == kUsualVectors * lanes_of(target) ? kUsualFavour : 1;
     if (const double ns = tiling->ns * favour; panel_columns == 0 || ns < best) {
       best = ns;
@@ -170,11 +177,15 @@ bool is_register_product(const graph::Node& node, const Target& target) {
   Expr inner = 1;
   for (size_t d = column + 1; d < sizes.size(); ++d) inner = inner * sizes[d];
   if (!sizes[column].is_constant() || !inner.is_constant()) return false;
-  if (operands->rows->type.dtype != DType::F32 || operands->columns->type.dtype != DType::F32 ||
-      node.results[0]->type.dtype != DType::F32)
+  const DType element = operands->rows->type.dtype, result = node.results[0]->type.dtype;
+  if (operands->columns->type.dtype != element || (result != element && result != DType::F32)) return false;
+  // Columns that lie along an odd inner space are not read in pairs.
+  const graph::TensorType& w = operands->columns->type;
+  const size_t along = w.dim() - (operands->columns_last ? 2 : 1);
+  if (!provably_divisible(sizes.back(), elements_of_step(element)) && (operands->in_panels || w.strides[along].is_constant(1)))
     return false;
   const int64_t rows = hint_numel(std::span(sizes).first(column).subspan(operands->batch));
-  return computes_in_registers(rows, sizes[column].constant(), inner.constant(), target);
+  return computes_in_registers(element, rows, sizes[column].constant(), inner.constant(), target);
 }
 
 namespace {
@@ -202,6 +213,15 @@ Range packed_range(const std::vector<Range>& ranges, const Instr& row) {
     return std::pair(apart && apart->is_constant(1) && hint(r.extent) >= kLine, hint(r.extent));
   };
   return *std::ranges::max_element(ranges, {}, value);
+}
+
+// The Inner ranges that together are the last one: where panels of BF16 have divided it into pairs, both parts of it.
+std::vector<Range> last_inner(const std::vector<Range>& ranges, const Instr& row, bool of_bf16) {
+  const Range& last = ranges.back();
+  const Range& before = ranges[ranges.size() - 2];
+  if (!of_bf16 || !last.extent.is_constant(2) || before.kind != RangeKind::Inner || !is_plain_load(row)) return {last};
+  const auto apart = coefficient_of(row.index, before.var), along = coefficient_of(row.index, last.var);
+  return apart && along && *apart == *along * 2 ? std::vector<Range>{before, last} : std::vector<Range>{last};
 }
 
 }  // namespace
@@ -241,10 +261,17 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   const bool together = along && along->is_constant(1);
   if (!together) out.rows = {packed_range(out.rows, row)};
   // Columns in panels are one range where a tile is a panel. Otherwise each panel is another product.
-  Sizes s{1, 1, 1, hint(ranges.back().extent), 1, 0, 0};
-  if (const auto apart = coefficient_of(row.index, out.rows.back().var); together && apart) s.apart = hint(*apart);
+  out.inner = last_inner(ranges, row, sum->of_bf16);
+  Expr elements = 1;
+  for (const Range& r : out.inner) elements = elements * r.extent;
+  // An odd window ends in half a step in each of its rows.
+  const bool pairs = sum->of_bf16 && (inner == out.inner.size() ? elements.is_constant() : provably_divisible(elements, 2));
+  const int64_t each = RegisterTile{.pairs = pairs}.elements_of_step();
+  Sizes s{1, 1, 1, (hint(elements) + each - 1) / each, 1, 0, 0};
+  if (const auto apart = coefficient_of(row.index, out.rows.back().var); together && apart)
+    s.apart = hint(*apart) / each;
   const auto across = is_plain_load(column) ? coefficient_of(column.index, ranges[last].var) : std::nullopt;
-  if (across && across->is_constant(1) && ranges[last].extent.is_constant() && out.columns.size() > 1 &&
+  if (across && across->is_constant(each) && ranges[last].extent.is_constant() && out.columns.size() > 1 &&
       run_as_one(dag, out.columns, sum->column)) {
     s.panel = ranges[last].extent.constant();
   } else {
@@ -257,7 +284,7 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   Expr rows = 1, columns = 1, products = 1;
   for (size_t d = 0; d < ranges.size(); ++d) {
     if (d > last && !ranges[d].extent.is_constant()) return std::nullopt;
-    if (d > last && d + 1 < ranges.size()) s.windows *= ranges[d].extent.constant();
+    if (d > last && d + out.inner.size() < ranges.size()) s.windows *= ranges[d].extent.constant();
     if (d > last) continue;
     Expr& of = is_one_of(out.rows, ranges[d]) ? rows : is_one_of(out.columns, ranges[d]) ? columns : products;
     of = of * ranges[d].extent;
@@ -283,6 +310,8 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   }
   if (!tiling) return std::nullopt;
   out.tile = tiling->tile;
+  out.tile.slice = out.tile.slice * Expr(each);
+  out.tile.pairs = pairs;
   out.block = tiling->block;
   out.items = products * ceildiv(rows, out.tile.row_block) * ceildiv(columns, out.block);
   out.item_cost = static_cast<int64_t>(std::max(1.0, tiling->item_ns));
@@ -291,13 +320,13 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
 }
 
 void choose_packing(loops::Kernel& k) {
-  constexpr int64_t kNearRows = 256;  // floats from one vector of columns to the next that need no copy
+  constexpr int64_t kNearRows = 256;  // steps from one vector of columns to the next that need no copy
   const loops::RegisterSum sum = *loops::register_sum(k);
-  const Instr& column = k.instrs[sum.column];
   k.registers.packs_rows = !loops::reads_rows_in_place(k, sum);
   k.registers.packs_columns = !loops::reads_columns_in_place(k, sum);
   if (!k.registers.packs_columns)
-    k.registers.packs_columns = !provably_at_least(kNearRows, *coefficient_of(column.index, k.ranges.back().var));
+    k.registers.packs_columns =
+        !provably_at_least(kNearRows * k.registers.elements_of_step(), *loops::step_of_columns(k, sum));
 }
 
 }  // namespace vesta::schedule

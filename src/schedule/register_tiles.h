@@ -7,16 +7,17 @@
 
 namespace vesta::schedule {
 
-// Whether a kernel computes a product of F32 matrices of these sizes at least as fast as the library. Rows may be a
-// hint.
-bool computes_in_registers(int64_t rows, int64_t columns, int64_t inner, const Target& target);
-// The columns of the fastest tile for these sizes; 0: there are no tiles. Rows are so many floats apart.
-int64_t panel_of(int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target);
+// Whether a kernel computes a product of F32 or BF16 matrices of these sizes at least as fast as the library. Rows may
+// be a hint.
+bool computes_in_registers(DType element, int64_t rows, int64_t columns, int64_t inner, const Target& target);
+// The columns of the fastest tile for these sizes; 0: there are no tiles. Rows are so many elements apart.
+int64_t panel_of(DType element, int64_t rows, int64_t columns, int64_t inner, int64_t apart, const Target& target);
 // Whether a kernel computes the node: it is such a product, of operands that lie in memory.
 bool is_register_product(const graph::Node& node, const Target& target);
 
 struct RegisterChoice {
   std::vector<loops::Range> rows, columns;  // ranges of the dag that together are the row, and the column
+  std::vector<loops::Range> inner;          // that together are the last Inner range: its pairs, and their elements
   loops::RegisterTile tile;
   int64_t block = 0;  // columns of a work item
   Expr items, item_cost;

@@ -52,7 +52,9 @@ class Copy {
   Expr size(int64_t constant) {
     const int64_t magnitude = constant < 0 ? -constant : constant;
     if (magnitude < 2) return constant;
-    const Expr e = replace_(*out_->context, magnitude);
+    // Of pairs, the code generator knows which sizes are even.
+    const int64_t each = magnitude % from_.registers.elements_of_step() == 0 ? from_.registers.elements_of_step() : 1;
+    const Expr e = magnitude == each ? Expr(each) : Expr(each) * replace_(*out_->context, magnitude / each);
     return constant < 0 ? -e : e;
   }
 
@@ -79,8 +81,8 @@ class Copy {
       }
       case ExprKind::FloorDiv:
       case ExprKind::Mod: {
-        const Expr column = from_.ranges[static_cast<size_t>(from_.vector)].var;
-        keeps = keeps || contains(n.operands[0], column);
+        const Expr column = from_.ranges[static_cast<size_t>(from_.vector)].var, inner = from_.ranges.back().var;
+        keeps = keeps || contains(n.operands[0], column) || (from_.registers.pairs && contains(n.operands[0], inner));
         const Expr a = operand(0), b = operand(1);
         return n.kind == ExprKind::Mod ? mod(a, b) : floordiv(a, b);
       }

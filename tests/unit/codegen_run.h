@@ -100,11 +100,11 @@ inline std::unique_ptr<loops::Kernel> scheduled(const std::string& text,
 }
 
 inline void run_jit(const loops::Kernel& k, std::vector<Array>& arrays, const std::vector<int64_t>& sizes,
-                    int64_t split = 0) {
+                    int64_t split = 0, const Target& target = host_target()) {
   std::vector<Request> requests = {{loops::print(k), "test"}};
   CompileOptions options;
   if (const char* dir = std::getenv("VESTA_TEST_DUMP")) options.dump_dir = dir;
-  auto code = machine::load(*compile(requests, host_target(), options)[0].object);
+  auto code = machine::load(*compile(requests, target, options)[0].object);
   auto value_of = [&](Expr s) {
     for (size_t i = 0; i < k.sizes.size(); ++i) {
       if (k.sizes[i] == s) return sizes[i];
@@ -136,13 +136,13 @@ inline void run_interpreter(const loops::Kernel& k, std::vector<Array>& arrays, 
 
 // Guard elements behind every array catch stores past the end.
 inline void expect_same(const loops::Kernel& kernel, std::vector<Array> arrays, const std::vector<int64_t>& sizes,
-                        double ulps = 0, double absolute = 0) {
+                        double ulps = 0, double absolute = 0, const Target& target = host_target()) {
   const loops::Kernel* const k = &kernel;
   const std::string text = loops::print(kernel);
   loops::verify(*k);
   std::vector<Array> expected = arrays;
   for (Array& a : arrays) a.bytes.resize(a.bytes.size() + 64, 0x5a);
-  run_jit(*k, arrays, sizes, 1);
+  run_jit(*k, arrays, sizes, 1, target);
   run_interpreter(*k, expected, sizes);
   for (size_t b = 0; b < arrays.size(); ++b) {
     DType t = arrays[b].dtype;

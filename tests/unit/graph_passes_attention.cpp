@@ -6,7 +6,7 @@
 namespace vesta::graph::testing_text {
 namespace {
 
-const auto kKernels = [](int64_t rows, int64_t, int64_t) { return rows >= 4; };
+const auto kKernels = [](DType t, int64_t rows, int64_t, int64_t) { return t != DType::F16 && rows >= 4; };
 
 void expect_products(const std::string& before, const std::string& after) {
   expect_pass(write_attention_products, before, after, {}, DeviceType::CPU, kKernels);
@@ -76,7 +76,7 @@ output %4
                        queries, keys, type);
   };
   expect_call(other("1", "64", "f32"));      // one query: the products would have one row
-  expect_call(other("64", "64", "bf16"));    // kernels add up products of F32
+  expect_call(other("64", "64", "f16"));     // kernels add up products of F32 and BF16
   expect_call(other("64", "0", "f32"));      // no keys
   expect_call(other("4096", "512", "f32"));  // the scores of 16 blocks
 }
@@ -127,6 +127,23 @@ output %4
     const std::vector<int64_t> all(4, 520), some = {260, 520, 520, 520};
     EXPECT_EQ(keys, causal ? some : all);
   }
+}
+
+// Scores and sums of BF16 are F32. The weights are rounded, as the library rounds them.
+TEST(AttentionProducts, OfBf16KeepSumsInF32) {
+  const auto g = parse(R"(
+input %0 : bf16[1, 8, 64, 32] = argument "q"
+input %1 : bf16[1, 8, 48, 32] = argument "k"
+input %2 : bf16[1, 8, 48, 32] = argument "v"
+%4 : bf16[1, 8, 64, 32], _ = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %1, %2)
+output %4
+)");
+  const Options options;
+  EXPECT_TRUE(write_attention_products(*g, {.options = options, .computes_product = kKernels}));
+  const std::string text = print(*g);
+  for (const char* part : {"f32[1, 8, 1, 64, 48] = vesta::matmul_f32", "bf16[1, 8, 1, 64, 48] = aten::_to_copy",
+                           "f32[1, 8, 1, 64, 32] = vesta::matmul_f32", "f32[1, 8, 1, 64, 32] = aten::div.Tensor"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
 }
 
 TEST(AttentionProducts, HideLaterKeys) {

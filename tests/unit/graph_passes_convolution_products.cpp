@@ -6,7 +6,7 @@
 namespace vesta::graph::testing_text {
 namespace {
 
-const auto kKernels = [](int64_t rows, int64_t, int64_t) { return rows >= 4; };
+const auto kKernels = [](DType, int64_t rows, int64_t, int64_t) { return rows >= 4; };
 
 // A convolution of these sizes, and a node that reads it.
 std::string convolution(const char* x, const char* w, const char* y, const char* rest) {
@@ -90,7 +90,7 @@ TEST(ConvolutionProducts, OthersStayCalls) {
   expect_unchanged(write_convolution_products, convolution(kX, kW, kY, kPlain));
 }
 
-const auto kPanels = [](int64_t, int64_t columns, int64_t, int64_t) { return columns % 16 == 0 ? int64_t{16} : 0; };
+const auto kPanels = [](DType, int64_t, int64_t columns, int64_t, int64_t) { return columns % 16 == 0 ? int64_t{16} : 0; };
 
 std::string after(const std::string& text, const Options& options = {}) {
   const auto g = parse(text);

@@ -6,7 +6,7 @@
 namespace vesta::graph::testing_text {
 namespace {
 
-const auto kKernels = [](int64_t rows, int64_t, int64_t) { return rows >= 4; };
+const auto kKernels = [](DType, int64_t rows, int64_t, int64_t) { return rows >= 4; };
 
 // The first layer of a vision transformer: windows of `stride` pixels, and a reader of the sequence.
 std::string patches(const char* stride, const char* reader = "aten::add.Tensor(%5, %5)", const char* output = "%6") {

@@ -6,7 +6,7 @@ namespace {
 
 using namespace testing_text;
 
-const ComputesProduct kKernels = [](int64_t, int64_t, int64_t) { return true; };
+const ComputesProduct kKernels = [](DType, int64_t, int64_t, int64_t) { return true; };
 
 // The text with this device in the place of "@D".
 std::string on(const char* device, std::string text) {

@@ -238,14 +238,14 @@ output %5
 
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
-  const auto panel = [](int64_t columns, const Target& target) { return panel_of(64, columns, 768, 768, target); };
+  const auto panel = [](int64_t columns, const Target& target) { return panel_of(DType::F32, 64, columns, 768, 768, target); };
   EXPECT_EQ(panel(768, wide), 48);
   EXPECT_EQ(panel(512, wide), 32);  // 64 would be hardly faster, and layers of one panel share kernels
   EXPECT_EQ(panel(40, wide), 48);   // eight columns are filled up
   EXPECT_EQ(panel(768, narrow), 16);
   EXPECT_EQ(panel(24, narrow), 24);
-  EXPECT_EQ(panel_of(196, 512, 512, 512, wide), 32);   // 14 tiles of 14 rows
-  EXPECT_EQ(panel_of(196, 512, 512, 1024, wide), 64);  // 14 rows would share one set of the cache
+  EXPECT_EQ(panel_of(DType::F32, 196, 512, 512, 512, wide), 32);   // 14 tiles of 14 rows
+  EXPECT_EQ(panel_of(DType::F32, 196, 512, 512, 1024, wide), 64);  // 14 rows would share one set of the cache
 }
 
 }  // namespace

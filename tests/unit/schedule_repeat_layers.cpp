@@ -105,11 +105,11 @@ schedule::Plan plan_of(Graph& g, const Target& target) {
   schedule::Options o;
   o.target = target;
   graph::PassContext context{.options = options};
-  context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
-    return schedule::computes_in_registers(rows, columns, inner, o.target);
+  context.computes_product = [&](DType element, int64_t rows, int64_t columns, int64_t inner) {
+    return schedule::computes_in_registers(element, rows, columns, inner, o.target);
   };
-  context.panel_of = [&](int64_t rows, int64_t columns, int64_t inner, int64_t apart) {
-    return schedule::panel_of(rows, columns, inner, apart, o.target);
+  context.panel_of = [&](DType element, int64_t rows, int64_t columns, int64_t inner, int64_t apart) {
+    return schedule::panel_of(element, rows, columns, inner, apart, o.target);
   };
   graph::run_passes(g, context, true);
   return schedule::make_plan(g, o);

@@ -4,6 +4,9 @@
 // The last rows are a tile of their own, or one or two halves of a tile where their number is not known. Rows and
 // columns past the end are computed and not stored: rows past the end are the last row again, and columns past the end
 // are those of a masked load, or the last column again.
+//
+// The inner space is counted in steps. A step is a word of 4 bytes of a row and of each column: a float, or two BF16
+// (RegisterTile::pairs), which are held as a float where they are only moved.
 #include <algorithm>
 
 #include "base/check.h"
@@ -17,11 +20,17 @@ using loops::RegisterTile;
 
 namespace {
 
-constexpr int64_t kTilesTogether = 4, kPrefetched = 12;  // tiles that are packed at once, inner elements ahead
+constexpr int64_t kTilesTogether = 4, kPrefetched = 12;  // tiles that are packed at once, steps ahead
 constexpr int64_t kLineFloats = 16;
 const llvm::Align kFloat(4);
 
 }  // namespace
+
+// This many elements of the inner space in steps.
+Expr Emitter::steps(Expr elements) const { return ceildiv(elements, k_.registers.elements_of_step()); }
+
+llvm::Type* Emitter::operand_type() { return k_.registers.pairs ? b_.getInt16Ty() : b_.getFloatTy(); }
+llvm::Align Emitter::operand_align() const { return k_.registers.pairs ? llvm::Align(2) : kFloat; }
 
 void Emitter::product_item() {
   const RegisterTile& t = k_.registers;
@@ -42,7 +51,8 @@ void Emitter::product_item() {
   product_.first_row = scalar(shape_.row_block * t.row_block);
   product_.end_row = smaller(rows, shape_.row_block * t.row_block + t.row_block);
   product_.end_column = smaller(columns - shape_.block_index * k_.block, k_.block);
-  Value* const all = scalar(k_.ranges.back().extent);
+  Value* const all = scalar(steps(k_.ranges.back().extent));
+  product_.steps = all;
   b_.SetInsertPoint(scopes_.back().end);
   const auto part = [&](Expr offset) {
     Value* const bytes = scalar(offset);
@@ -103,7 +113,7 @@ void Emitter::product_item() {
   product_.in_first = product_.in_last = b_.getTrue();
   if (product_.one_slice) return in_slice(number(0), all);
   product_slices(outer_ranges(), [&] {
-    Value* const slice = scalar(t.slice);
+    Value* const slice = scalar(steps(t.slice));
     loop(number(0), all, slice, scopes_.back().level, 3, true, 0, [&](Value* begin) {
       b_.SetInsertPoint(scopes_.back().end);
       Value* const next = b_.CreateAdd(begin, slice);
@@ -132,19 +142,22 @@ void Emitter::product_slices(std::span<const loops::Range> ranges, const std::fu
   });
 }
 
-// Whether every slice has a whole vector of inner elements.
+// Whether every slice has a whole vector of steps.
 bool Emitter::slices_have_vectors() const {
-  const Expr inner = k_.ranges.back().extent;
+  const Expr inner = steps(k_.ranges.back().extent);
   if (!inner.is_constant()) return false;
-  const int64_t last = inner.constant() % k_.registers.slice.constant();
+  const int64_t last = inner.constant() % steps(k_.registers.slice).constant();
   return inner.constant() >= lanes_ && (last == 0 || last >= lanes_);
 }
 
-// Prefetches the neighbours that a load reads some inner elements later.
-void Emitter::prefetch_inner(const Instr& i, int64_t floats) {
+// Prefetches the neighbours that a load reads some steps later.
+void Emitter::prefetch_inner(const Instr& i, int64_t elements) {
   const Expr inner = k_.ranges.back().var;
+  const int64_t floats = elements / k_.registers.elements_of_step();
   Value* const later =
-      base_pointer(i.buffer, substitute(i.index, [&](Expr s) { return s == inner ? inner + kPrefetched : s; }));
+      base_pointer(i.buffer, substitute(i.index, [&](Expr s) {
+    return s == inner ? inner + kPrefetched * k_.registers.elements_of_step() : s;
+  }));
   b_.SetInsertPoint(scopes_.back().end);
   for (int64_t at = 0; at < floats; at += kLineFloats)
     prefetch(b_.CreateConstGEP1_64(b_.getFloatTy(), later, static_cast<uint64_t>(at)));
@@ -183,22 +196,40 @@ void Emitter::pack_rows(Value* begin, Value* end) {
       done = end_of_these;
     }
   }
+  b_.SetInsertPoint(scopes_.back().end);
+  Value *const each = number(t.elements_of_step()), *const first = b_.CreateMul(begin, each);
+  Value* last = b_.CreateMul(end, each);
+  if (loops::ends_in_half_step(k_)) {
+    Value* const all = number(k_.ranges.back().extent.constant());
+    last = b_.CreateSelect(b_.CreateICmpSLT(last, all), last, all);
+  }
   loop(done, product_.end_row, 1, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
-    loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
-      Value* const v = get(product_.sum.row, 0);
+    loop(first, last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
+      Value* const v = operand_bits(get(product_.sum.row, 0));
       b_.SetInsertPoint(scopes_.back().end);
-      Value* const at = b_.CreateMul(b_.CreateSub(k, begin), number(packs_rows_together() ? t.rows : 1));
-      b_.CreateAlignedStore(v, b_.CreateGEP(element, to, at), kFloat);
+      Value* const at = b_.CreateMul(b_.CreateSub(k, first), number(packs_rows_together() ? t.rows : 1));
+      b_.CreateAlignedStore(v, b_.CreateGEP(operand_type(), to, at), operand_align());
     });
   });
 }
 
-// Whether the packed elements of a tile's rows lie beside each other: where they do in memory.
-bool Emitter::packs_rows_together() const { return loops::reads_along(k_, product_.sum.row, shape_.row); }
+// An element of an operand, which is a float in registers, as it lies in memory.
+Value* Emitter::operand_bits(Value* v) {
+  if (!k_.registers.pairs) return v;
+  b_.SetInsertPoint(scopes_.back().end);
+  const int n = Primitives::lanes_of(v);
+  Value* const bits = b_.CreateBitCast(v, p_.register_type(DType::I32, n));
+  return b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), p_.memory_type(DType::BF16, n));
+}
 
-// The offset of a row's first packed element.
+// Whether the packed elements of a tile's rows lie beside each other: where they do in memory.
+bool Emitter::packs_rows_together() const {
+  return !k_.registers.pairs && loops::reads_along(k_, product_.sum.row, shape_.row);
+}
+
+// The offset of a row's first packed step.
 Value* Emitter::packed_row(Value* row) {
   const RegisterTile& t = k_.registers;
   Value* const own = b_.CreateSub(row, product_.first_row);
@@ -215,7 +246,7 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
   const Expr inner = k_.ranges.back().var, extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
   // Squares are turned in registers where neighbours lie along the inner range.
   const bool turns = loops::reads_along(k_, product_.sum.column, inner) && coefficient_of(i.index, shape_.lane) &&
-                     slices_have_vectors();
+                     slices_have_vectors() && !loops::ends_in_half_step(k_);
   const bool whole = provably_divisible(extent, t.columns);
   // A row of memory is read at once where all its vectors are full.
   const int vectors = turns || !whole ? 1 : static_cast<int>(t.columns / lanes_);
@@ -231,18 +262,54 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
       mask_ = tail_mask(none, b_.CreateSelect(b_.CreateICmpSGT(left, none), left, none));
     }
     const bool runs = loops::reads_along(k_, product_.sum.column, shape_.lane);
-    loop(begin, end, 1, 6, shape_.innermost, true, inner, [&](Value* k) {
-      if (runs) prefetch_inner(i, int64_t{vectors} * lanes_);
+    loop(begin, end, 1, 6, shape_.innermost, true, 0, [&](Value* k) {
+      const std::vector<Value*> words = words_of_columns(k, vectors, runs);
       for (int u = 0; u < vectors; ++u) {
-        Value* const v = lanes(product_.sum.column, u);
-        b_.SetInsertPoint(scopes_.back().end);
         Value* const at =
             b_.CreateAdd(b_.CreateMul(b_.CreateSub(k, begin), number(t.columns)), number(int64_t{u} * lanes_));
-        b_.CreateAlignedStore(v, b_.CreateGEP(b_.getFloatTy(), to, at), kFloat);
+        b_.CreateAlignedStore(words[static_cast<size_t>(u)], b_.CreateGEP(b_.getFloatTy(), to, at), kFloat);
       }
     });
     mask_ = nullptr;
   });
+}
+
+// The words of a step of so many vectors of columns.
+std::vector<Value*> Emitter::words_of_columns(Value* step, int vectors, bool prefetches) {
+  const int64_t each = k_.registers.elements_of_step();
+  const bool half = loops::ends_in_half_step(k_);
+  std::vector<Value*> words;
+  for (int64_t element = 0; element < each; ++element) {
+    b_.SetInsertPoint(scopes_.back().end);
+    Value* at = b_.CreateAdd(b_.CreateMul(step, number(each)), number(element));
+    Value* exists = nullptr;  // the second element of the last step may not
+    if (half && element > 0) {
+      Value* const last = number(k_.ranges.back().extent.constant() - 1);
+      exists = b_.CreateICmpSLE(at, last);
+      at = b_.CreateSelect(exists, at, last);
+    }
+    scopes_.emplace_back(shape_.innermost, scopes_.back().end);
+    scopes_.back().scalars[k_.ranges.back().var] = at;
+    if (prefetches) prefetch_inner(k_.instrs[product_.sum.column], int64_t{vectors} * lanes_);
+    for (int u = 0; u < vectors; ++u) {
+      Value* const v = lanes(product_.sum.column, u);
+      b_.SetInsertPoint(scopes_.back().end);
+      if (element == 0) {
+        words.push_back(v);
+        continue;
+      }
+      // A BF16 is the upper half of the float that it is in registers.
+      Value*& word = words[static_cast<size_t>(u)];
+      llvm::Type* const i32 = p_.register_type(DType::I32, lanes_);
+      Value* const first = b_.CreateLShr(b_.CreateBitCast(word, i32), uint64_t{16});
+      Value* second = b_.CreateBitCast(v, i32);
+      if (exists) second = b_.CreateSelect(exists, second, llvm::Constant::getNullValue(i32));
+      word = b_.CreateBitCast(b_.CreateOr(first, second), v->getType());
+    }
+    scopes_.pop_back();
+  }
+  b_.SetInsertPoint(scopes_.back().end);
+  return words;
 }
 
 // Packs a vector of columns whose elements are neighbours along the inner range: reads squares, turns them in
@@ -263,14 +330,15 @@ void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
   for (int l = 0; l < lanes_; ++l) {
     Value* at = b_.CreateAdd(lane, number(l));
     if (!whole) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
-    columns.push_back(b_.CreateGEP(b_.getFloatTy(), from, b_.CreateMul(at, stride)));
+    columns.push_back(b_.CreateGEP(operand_type(), from, b_.CreateMul(at, stride)));
   }
   Value* const latest = b_.CreateSub(end, number(lanes_));
   loop(begin, end, lanes_, 6, shape_.innermost, true, 0, [&](Value* k) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
     std::vector<Value*> v;
-    for (Value* c : columns) v.push_back(b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getFloatTy(), c, first), kFloat));
+    for (Value* c : columns)
+      v.push_back(b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getFloatTy(), c, first), operand_align()));
     turn_square(v);
     Value* const at = b_.CreateMul(b_.CreateSub(first, begin), number(t.columns));
     Value* place = b_.CreateGEP(b_.getFloatTy(), to, at);
@@ -331,14 +399,14 @@ std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row
                                                         Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr& load = k_.instrs[product_.sum.column];
-  const Expr inner = k_.ranges.back().var;
-  if (t.packs_columns || !coefficient_of(load.index, inner)->is_constant(t.columns) ||
+  if (t.packs_columns ||
+      !loops::step_of_columns(k_, product_.sum)->is_constant(t.columns * t.elements_of_step()) ||
       (product_.one_slice && !outer_ranges().empty()))
     return std::nullopt;
   b_.SetInsertPoint(scopes_.back().end);
   Value* const from = pointer_at(load, shape_.lane, b_.CreateAdd(column, number(t.columns)), inner_ranges().last(1));
   b_.SetInsertPoint(scopes_.back().end);
-  const int64_t bytes = t.columns * int64_t{sizeof(float)};  // of an inner element
+  const int64_t bytes = t.columns * int64_t{sizeof(float)};  // of a step
   const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, number(n)); };
   Value* const all = b_.CreateSub(product_.end_row, product_.first_row);
   Value* const before = b_.CreateMul(b_.CreateSub(end, begin), b_.CreateSub(row, product_.first_row));
@@ -349,8 +417,8 @@ std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row
   // Each line is fetched about once.
   constexpr int64_t kLine = 64;
   part.mask = number(0);
-  for (const int64_t elements : {2, 4, 8, 16})
-    part.mask = b_.CreateSelect(b_.CreateICmpULE(part.step, number(kLine / elements)), number(elements - 1), part.mask);
+  for (const int64_t apart : {2, 4, 8, 16})
+    part.mask = b_.CreateSelect(b_.CreateICmpULE(part.step, number(kLine / apart)), number(apart - 1), part.mask);
   return part;
 }
 
@@ -363,8 +431,8 @@ void Emitter::fetch(const FetchedPart& part, Value* inner) {
   });
 }
 
-// Adds up the products of a tile of `rows` rows and its first vectors of columns, over the inner elements from begin to
-// end, and keeps its sums in scratch.
+// Adds up the products of a tile of `rows` rows and its first vectors of columns, over the steps from begin to end, and
+// keeps its sums in scratch.
 void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr &a = k_.instrs[product_.sum.row], &b = k_.instrs[product_.sum.column];
@@ -374,7 +442,7 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
 
   // The tile runs through these Inner ranges.
   const auto own = product_.one_slice ? inner_ranges() : inner_ranges().last(1);
-  // Where the tile's operands begin, and how far it is to the next row, and to the next inner element.
+  // Where the tile's operands begin, and how far it is to the next step: in words.
   std::vector<Value*> row_at;
   Value *column_at, *row_step = number(1), *column_step = number(t.columns);
   if (t.packs_rows) {
@@ -387,7 +455,7 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
   } else if (product_.pointers) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row));
-    Value* const slice = product_.one_slice ? number(0) : scalar(start_of_rows());
+    Value* const slice = product_.one_slice ? number(0) : scalar(steps(start_of_rows()));
     b_.SetInsertPoint(scopes_.back().end);
     Value* const offset = b_.CreateAdd(slice, begin);
     for (int64_t r = 0; r < rows; ++r) {
@@ -403,14 +471,14 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     for (int64_t r = 0; r < rows; ++r) {
       Value* at = number(r);
       if (rows != t.rows) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
-      row_at.push_back(b_.CreateGEP(element, first, b_.CreateMul(at, stride)));
+      row_at.push_back(b_.CreateGEP(operand_type(), first, b_.CreateMul(at, stride)));
     }
   }
   if (t.packs_columns) {
     column_at = product_.columns;
   } else {
     Value* const from = pointer_at(b, shape_.lane, column, own);
-    column_step = scalar(*coefficient_of(b.index, inner));
+    column_step = scalar(steps(*loops::step_of_columns(k_, product_.sum)));
     b_.SetInsertPoint(scopes_.back().end);
     column_at = b_.CreateGEP(element, from, b_.CreateMul(begin, column_step));
   }
@@ -422,38 +490,42 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
   Value* const tile_row =
       b_.CreateGEP(element, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
   Value* const count = b_.CreateSub(end, begin);
-  // Adds the products of the rows' elements from first to last and of as many elements of the columns.
-  const auto add_products = [&](Value* first, Value* last, Value* columns_from) {
-    loop(first, last, 1, 3, 3, true, 0, [&](Value* k) {
+  const bool ends_in_half = loops::ends_in_half_step(k_);
+  // Adds the products of the rows' steps from first to last and of as many steps of the columns. `half`: of the first
+  // element of each step alone.
+  const auto add_products = [&](Value* first, Value* last, Value* columns_from, bool half = false) {
+    loop(first, last, 1, 3, 3, !ends_in_half, 0, [&](Value* k) {
       if (next) fetch(*next, k);
       b_.SetInsertPoint(scopes_.back().end);
       std::vector<Value*> columns;
       Value* const at = b_.CreateGEP(element, columns_from, b_.CreateMul(k, column_step));
       for (int64_t j = 0; j < vectors; ++j)
-        columns.push_back(
-            b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, at, static_cast<uint64_t>(j * lanes_)), kFloat));
+        columns.push_back(b_.CreateAlignedLoad(
+            type, b_.CreateConstGEP1_64(element, at, static_cast<uint64_t>(j * lanes_)), operand_align()));
       Value* const step = b_.CreateMul(k, row_step);
       for (int64_t r = 0; r < rows; ++r) {
-        Value* const x =
-            b_.CreateAlignedLoad(element, b_.CreateGEP(element, row_at[static_cast<size_t>(r)], step), kFloat);
+        Value* const place = b_.CreateGEP(element, row_at[static_cast<size_t>(r)], step);
+        Value* x = b_.CreateAlignedLoad(half ? operand_type() : element, place, operand_align());
+        if (half) x = b_.CreateBitCast(b_.CreateZExt(x, b_.getInt32Ty()), element);
         Value* const each = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), x);
         for (int64_t j = 0; j < vectors; ++j) {
           llvm::AllocaInst* const sum = sums[static_cast<size_t>(r * vectors + j)];
-          b_.CreateStore(p_.fma(each, columns[static_cast<size_t>(j)], b_.CreateLoad(type, sum)), sum);
+          Value *const column_words = columns[static_cast<size_t>(j)], *const before = b_.CreateLoad(type, sum);
+          b_.CreateStore(t.pairs ? p_.add_pairs(each, column_words, before) : p_.fma(each, column_words, before), sum);
         }
       }
     });
   };
-  // A sum has at most loops::kRegisterPiece terms before it is added to the sum of the pieces before it.
+  // A sum has at most loops::kRegisterPiece steps before it is added to the sum of the pieces before it.
   const bool one_piece =
-      product_.one_slice && (own.size() > 1 || provably_at_least(loops::kRegisterPiece, own[0].extent));
+      product_.one_slice && (own.size() > 1 || provably_at_least(loops::kRegisterPiece, steps(own[0].extent)));
   loop(number(0), count, loops::kRegisterPiece, 3, 3, true, 0, [&](Value* piece) {
     b_.SetInsertPoint(scopes_.back().end);
     for (llvm::AllocaInst* sum : sums) b_.CreateStore(llvm::Constant::getNullValue(type), sum);
     if (own.size() > 1) {
       product_slices(outer_ranges(), [&] {
         // The loop counts from the row's offset, so that it has no other variable.
-        Value* const first = scalar(start_of_rows());
+        Value* const first = scalar(steps(start_of_rows()));
         Value* const from = pointer_at(b, shape_.lane, column, own.last(1));
         b_.SetInsertPoint(scopes_.back().end);
         Value* const before = b_.CreateNeg(b_.CreateMul(first, column_step));
@@ -461,7 +533,14 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
       });
     } else {
       Value* const next_piece = b_.CreateAdd(piece, number(loops::kRegisterPiece));
-      add_products(piece, b_.CreateSelect(b_.CreateICmpSLT(next_piece, count), next_piece, count), column_at);
+      Value* const last = b_.CreateSelect(b_.CreateICmpSLT(next_piece, count), next_piece, count);
+      Value* whole = last;
+      if (ends_in_half) {
+        Value* const half = b_.CreateAnd(b_.CreateICmpEQ(last, count), b_.CreateICmpEQ(end, product_.steps));
+        whole = b_.CreateSub(last, b_.CreateZExt(half, b_.getInt64Ty()));
+      }
+      add_products(piece, whole, column_at);
+      if (ends_in_half) add_products(whole, last, column_at, true);
     }
     // Adds the sums of the pieces before, unless this is the first one.
     b_.SetInsertPoint(scopes_.back().end);

@@ -162,17 +162,22 @@ class Emitter {
   Expr start_of_rows() const;
   void product_slices(std::span<const loops::Range> ranges, const std::function<void()>& body);
   void pack_rows(llvm::Value* begin, llvm::Value* end);
-  void prefetch_inner(const loops::Instr& i, int64_t floats);
+  void prefetch_inner(const loops::Instr& i, int64_t elements);
   void pack_columns(llvm::Value* column, llvm::Value* begin, llvm::Value* end);
+  std::vector<llvm::Value*> words_of_columns(llvm::Value* step, int vectors, bool prefetches);
   void turn_columns(llvm::Value* to, llvm::Value* begin, llvm::Value* end);
   bool slices_have_vectors() const;
   bool packs_rows_together() const;
+  Expr steps(Expr elements) const;
+  llvm::Type* operand_type();
+  llvm::Align operand_align() const;
+  llvm::Value* operand_bits(llvm::Value* v);
   llvm::Value* packed_row(llvm::Value* row);
   void multiply(int64_t rows, int64_t vectors, llvm::Value* row, llvm::Value* column, llvm::Value* begin,
                 llvm::Value* end);
   struct FetchedPart {
-    llvm::Value *begin = nullptr, *step = nullptr;  // an address, and bytes for each inner element
-    llvm::Value* mask = nullptr;                    // inner elements in which these bits are 0 fetch a line
+    llvm::Value *begin = nullptr, *step = nullptr;  // an address, and bytes for each step
+    llvm::Value* mask = nullptr;                    // steps in whose number these bits are 0 fetch a line
   };
   std::optional<FetchedPart> next_panel(int64_t rows, llvm::Value* row, llvm::Value* column, llvm::Value* begin,
                                         llvm::Value* end);
@@ -230,6 +235,7 @@ class Emitter {
     llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;             // in scratch
     llvm::Value* pointers = nullptr;                                              // to the rows; in scratch, too
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
+    llvm::Value* steps = nullptr;  // of the last Inner range
     bool one_slice = false;
     llvm::Value *in_first = nullptr, *in_last = nullptr;  // the ranges around the slices are at their first, last value
   } product_;

@@ -1,6 +1,7 @@
 #include "codegen/llvm/primitives.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "base/check.h"
 #include "codegen/llvm/vector_math.h"
@@ -88,6 +89,23 @@ Value* Primitives::fma(Value* a, Value* b, Value* c) {
   // Without the instruction the intrinsic is one call per lane. The callers accept two roundings.
   if (!target_.fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   return b_.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
+}
+
+Value* Primitives::add_pairs(Value* a, Value* b, Value* sum) {
+  const int lanes = lanes_of(sum);
+  if (has_feature(target_, "avx512bf16") && (lanes == 16 || lanes == 8)) {
+    Type* const pairs = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * lanes));
+    const auto id = lanes == 16 ? Intrinsic::x86_avx512bf16_dpbf16ps_512 : Intrinsic::x86_avx512bf16_dpbf16ps_256;
+    return b_.CreateIntrinsic(id, {}, {sum, b_.CreateBitCast(a, pairs), b_.CreateBitCast(b, pairs)});
+  }
+  Type* const i32 = like(b_.getInt32Ty(), sum);
+  const auto first = [&](Value* v) {
+    return b_.CreateBitCast(b_.CreateShl(b_.CreateBitCast(v, i32), uint64_t{16}), sum->getType());
+  };
+  const auto second = [&](Value* v) {
+    return b_.CreateBitCast(b_.CreateAnd(b_.CreateBitCast(v, i32), integer(i32, -0x10000)), sum->getType());
+  };
+  return fma(second(a), second(b), fma(first(a), first(b), sum));
 }
 
 // ---- Types ----------------------------------------------------------------------------------------------------------

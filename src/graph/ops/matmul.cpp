@@ -45,6 +45,11 @@ void matmul(const NodeArgs& args, Guards& g, Results& results) {
     if (!g.equal(a.sizes[d], c.sizes[d])) VESTA_UNSUPPORTED("matmul: batches that differ");
   product(a, c, n, g, "matmul", results);
 }
+void matmul_f32(const NodeArgs& args, Guards& g, Results& results) {
+  matmul(args, g, results);
+  VESTA_USER_CHECK(args.tensor(0).dtype == DType::BF16, "matmul_f32 takes bfloat16");
+  results[0].dtype = DType::F32;
+}
 void addmm(const NodeArgs& args, Guards& g, Results& results) {
   product(args.tensor(1), args.tensor(2), 2, g, "addmm", results);
   added(args.tensor(0), g, "addmm", results);
@@ -127,19 +132,29 @@ void in_panels(const NodeArgs& args, Guards&, Results& results) {
   VESTA_USER_CHECK(w.dim() >= 2, "in_panels needs a weight of at least 2 dimensions");
   Sizes sizes = w.sizes;
   sizes[0] = ceildiv(sizes[0], panel);
-  sizes.push_back(panel);
+  if (w.dtype == DType::BF16) {
+    sizes.back() = floordiv(sizes.back(), 2);
+    sizes.insert(sizes.end(), {panel, 2});
+  } else {
+    sizes.push_back(panel);
+  }
   results = {contiguous_like(w, sizes)};
 }
 
 void packed_linear(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType &x = args.tensor(0), &panels = args.tensor(1);
-  VESTA_USER_CHECK(panels.dim() >= 3, "packed_linear needs panels of at least 3 dimensions");
+  const bool pairs = panels.dtype == DType::BF16;
+  const size_t more = pairs ? 3 : 2;  // dimensions besides the inner ones
+  VESTA_USER_CHECK(panels.dim() > more, "packed_linear needs panels of at least {} dimensions", more + 1);
   same_type(x, panels, "packed_linear");
-  const size_t inner = panels.dim() - 2;
+  const size_t inner = panels.dim() - more, panel = inner + 1;
   VESTA_USER_CHECK(x.dim() >= inner, "packed_linear sums over more dimensions than x has");
   Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<std::ptrdiff_t>(inner));
-  for (size_t d = 0; d < inner; ++d) agree(g, x.sizes[sizes.size() + d], panels.sizes[1 + d], "packed_linear");
-  const Expr all = panels.sizes.front() * panels.sizes.back();
+  for (size_t d = 0; d < inner; ++d) {
+    const Expr each = pairs && d + 1 == inner ? 2 : 1;
+    agree(g, x.sizes[sizes.size() + d], panels.sizes[1 + d] * each, "packed_linear");
+  }
+  const Expr all = panels.sizes.front() * panels.sizes[panel];
   sizes.push_back(args.has("columns") ? args.integer("columns") : all);
   VESTA_USER_CHECK(!g.less(all, sizes.back()), "packed_linear has more columns than its panels");
   results = {contiguous_like(x, sizes)};
@@ -149,6 +164,7 @@ constexpr OpRow kMatmulRows[] = {
     call("aten::mm", mm),
     call("aten::bmm", bmm),
     call("aten::matmul", matmul),
+    call("vesta::matmul_f32", matmul_f32),
     call("aten::addmm aten::_addmm_activation", addmm),
     call("aten::baddbmm", baddbmm),
     call("aten::addbmm", addbmm),

@@ -38,9 +38,10 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
     return std::nullopt;
   Attention a{n->input(0), n->input(1), n->input(2), added_mask(*n)};
   const TensorType &q = a.query->type, &k = a.keys->type, &v = a.values->type;
-  const TensorType cpu{.dtype = DType::F32};
+  const TensorType cpu{.dtype = q.dtype};
+  if (q.dtype != DType::F32 && q.dtype != DType::BF16) return std::nullopt;
   for (const TensorType* t : {&q, &k, &v})
-    if (t->dim() != 4 || t->dtype != DType::F32 || t->device != cpu.device) return std::nullopt;
+    if (t->dim() != 4 || t->dtype != q.dtype || t->device != cpu.device) return std::nullopt;
   if (k.sizes != v.sizes || k.sizes[0] != q.sizes[0] || k.sizes[1] != q.sizes[1] || k.sizes[3] != q.sizes[3] ||
       !k.sizes[2].is_constant() || !k.sizes[3].is_constant())
     return std::nullopt;
@@ -62,11 +63,13 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
   const bool divides = a.queries.is_constant() && context.vector_bytes >= kVectorOfBlocks;
   if (a.count == 0 || a.size == 0 || a.blocks > std::min(kMostBlocks, divides ? queries : 1)) return std::nullopt;
   const int64_t rows = queries / a.blocks;
-  if (!context.computes_product(rows, a.count, a.size) || !context.computes_product(rows, a.size, a.count))
+  const bool pairs = q.dtype == DType::BF16;
+  if (!context.computes_product(q.dtype, rows, a.count, a.size) ||
+      !context.computes_product(q.dtype, rows, a.size, a.count) || (pairs && a.size % 2 != 0))
     return std::nullopt;
   if (a.mask) {
     const TensorType& t = a.mask->type;
-    if (t.dtype != DType::F32 || t.device != cpu.device || t.dim() < 2 ||
+    if ((t.dtype != DType::F32 && t.dtype != q.dtype) || t.device != cpu.device || t.dim() < 2 ||
         !expands_to(t, Sizes{a.batch, q.sizes[1], a.queries, Expr(a.count)}))
       return std::nullopt;
   }
@@ -121,21 +124,27 @@ Value* hide_later(Builder& b, const Block& block, Value* scores) {
   return b("aten::masked_fill.Scalar", {scores, later, -std::numeric_limits<double>::infinity()});
 }
 
+// The product in F32.
+Value* product(Builder& b, Value* x, Value* y) {
+  return b(x->type.dtype == DType::F32 ? "aten::matmul" : "vesta::matmul_f32", {x, y});
+}
+
 // [batch, shared, group, queries of the block, size]
 Value* attention(Builder& b, const Node& n, const Attention& a, const Block& block) {
   Value* const keys = b("aten::transpose.int", {for_groups(b, a, a.keys, block.keys), Expr(3), Expr(4)});
   Value* const queries = by_groups(b, a, slice(b, a.query, 2, block.begin, block.queries));
-  Value* scores = b("aten::matmul", {queries, keys});
+  Value* scores = product(b, queries, keys);
   if (const double scale = attention_scale(n, a.size); scale != 1) scores = b("aten::mul.Scalar", {scores, scale});
   if (a.causal) scores = hide_later(b, block, scores);
   if (a.mask) {
     Value* mask = b("aten::expand", {a.mask, IntList{a.batch, a.shared * a.group, a.queries, Expr(a.count)}});
     mask = slice(b, slice(b, mask, 2, block.begin, block.queries), 3, 0, block.keys);
-    scores = b("aten::add.Tensor", {scores, by_groups(b, a, mask)});
+    scores = b("aten::add.Tensor", {scores, opmath(b, by_groups(b, a, mask))});
   }
   const SoftmaxParts softmax = softmax_parts(b, scores, 4, /*masked=*/a.mask != nullptr);
-  Value* const sums = b("aten::matmul", {softmax.powers, for_groups(b, a, a.values, block.keys)});
-  return b("aten::div.Tensor", {sums, softmax.total});
+  const DType type = a.query->type.dtype;
+  Value* const sums = product(b, cast(b, softmax.powers, type), for_groups(b, a, a.values, block.keys));
+  return cast(b, b("aten::div.Tensor", {sums, softmax.total}), type);
 }
 
 Value* attention(Builder& b, const Node& n, const Attention& a) {

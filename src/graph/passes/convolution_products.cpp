@@ -47,7 +47,7 @@ class Products {
   void convolution(Node* n, const Convolution& c) {
     const TensorType &x = c.x->type, &w = c.w->type, &y = n->results[0]->type;
     const bool constant = std::all_of(w.sizes.begin(), w.sizes.end(), [](Expr e) { return e.is_constant(); });
-    if (x.dtype != DType::F32 || !constant || !lies_channels_last(x)) return;
+    if ((x.dtype != DType::F32 && x.dtype != DType::BF16) || !constant || !lies_channels_last(x)) return;
     if (c.groups > 1) return depthwise(n, c);
     const bool pointwise = w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1) && all_are(c.padding, 0);
     if (pointwise && !lies_channels_last(w)) return;  // a view of it is a matrix
@@ -60,11 +60,12 @@ class Products {
     } else {
       const Expr pixels = y.sizes[0] * y.sizes[2] * y.sizes[3];
       if (y.strides != channels_last_strides(y.sizes) ||
-          !context_.computes_product(hint(pixels), w.sizes[0].constant(), inner_of(w)))
+          !context_.computes_product(x.dtype, hint(pixels), w.sizes[0].constant(), inner_of(w)))
         return;
       const int64_t panel = panel_of(n, c, hint(pixels));
       const int64_t run = (w.sizes[1] * (c.dilation[1].is_constant(1) ? w.sizes[3] : Expr(1))).constant();
       if (!pointwise && (panel == 0 || run < kLeastRun)) return;
+      if (x.dtype == DType::BF16 && !provably_divisible(w.sizes[1], 2)) return;  // pairs are channels of a pixel
       if (!rewriter_.may()) return;
       Builder b = builder(n);
       Value* const product =
@@ -110,7 +111,7 @@ class Products {
     const TensorType& w = c.w->type;
     if (!context_.panel_of || !is_constant_weight(parameters_, c.w)) return 0;
     const int64_t apart = (w.sizes[1] * c.stride[1]).constant();
-    const int64_t panel = context_.panel_of(pixels, w.sizes[0].constant(), inner_of(w), apart);
+    const int64_t panel = context_.panel_of(w.dtype, pixels, w.sizes[0].constant(), inner_of(w), apart);
     const bool made = is_dropped_without(c.w, n) || panels_.contains({c.w, panel});
     const int64_t bytes = made || panel == 0 ? 0 : panel_bytes(w, panel);
     if (bytes > left_) return 0;

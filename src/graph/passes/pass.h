@@ -17,12 +17,12 @@ struct PassContext {
   int64_t vector_bytes = 64;            // the widest vector of a CPU (Target::vector_bytes)
   int64_t cache_bytes = 4 << 20;        // that one kernel of a CPU may leave to the next one in the caches
   bool library_bf16 = true;             // whether oneDNN has code for bfloat16 on this CPU
-  // Whether a kernel computes a matrix product of these sizes, of half types on a GPU and of F32 on a CPU. None: no
+  // Whether a kernel computes a matrix product of these sizes, of half types on a GPU, of F32 and BF16 on a CPU. None: no
   // kernel computes products.
-  std::function<bool(int64_t rows, int64_t columns, int64_t inner)> computes_product = {};
+  std::function<bool(DType element, int64_t rows, int64_t columns, int64_t inner)> computes_product = {};
   // On a CPU: the rows of a panel in which a kernel reads a packed weight for a product of these sizes, whose operand's
   // rows are `apart` elements apart; 0: packing does not pay. None: no kernel computes products.
-  std::function<int64_t(int64_t rows, int64_t columns, int64_t inner, int64_t apart)> panel_of = {};
+  std::function<int64_t(DType element, int64_t rows, int64_t columns, int64_t inner, int64_t apart)> panel_of = {};
   // Nodes from here on stay as they are, for align_products; nullptr: there are none.
   const Node* end = nullptr;
   // Asks for permission to make one more rewrite; false once Options::rewrite_limit is reached. A pass asks before

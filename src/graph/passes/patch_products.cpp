@@ -70,7 +70,7 @@ bool write_patch_products(Graph& graph, const PassContext& context) {
     Node* const sequence = sequence_of(graph, *n);
     const Expr inner = w[1] * w[2] * w[3];
     if (!sequence || !w[0].is_constant() || !inner.is_constant() ||
-        !context.computes_product(hint(y[0] * y[2] * y[3]), w[0].constant(), inner.constant()))
+        !context.computes_product(DType::F32, hint(y[0] * y[2] * y[3]), w[0].constant(), inner.constant()))
       continue;
     if (!rewriter.may()) break;
     Builder b(graph, n);

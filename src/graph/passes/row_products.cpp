@@ -76,7 +76,7 @@ bool kernel_computes(const Node& linear, const PassContext& context, Expr column
       !std::all_of(x.sizes.begin(), x.sizes.end(), constant))
     return false;
   const int64_t all = numel(x).constant(), inner = x.sizes.back().constant();
-  return inner > 0 && context.computes_product(all / inner, columns.constant(), inner);
+  return inner > 0 && context.computes_product(y.dtype, all / inner, columns.constant(), inner);
 }
 
 bool write_row_products(Graph& graph, const PassContext& context) {

@@ -65,19 +65,22 @@ ProductOperands scaled_mm(const Node& node) {
   return p;
 }
 
+// The dimensions of panels besides the inner ones.
+size_t dims_of_panels(const graph::TensorType& panels) { return panels.dtype == DType::BF16 ? 3 : 2; }
+
 ProductOperands packed_linear(const Node& node) {
   return {.rows = node.input(0),
           .columns = node.input(1),
           .bias = value_or_null(node.named().get("bias")),
           .in_panels = true,
-          .inner = node.input(1)->type.dim() - 2};
+          .inner = node.input(1)->type.dim() - dims_of_panels(node.input(1)->type)};
 }
 
 constexpr LoweringRow kMatmulRows[] = {
     {.names = "aten::linear", .product = linear},
     {.names = "aten::mm", .product = mm},
     {.names = "aten::bmm", .product = bmm},
-    {.names = "aten::matmul", .product = matmul},
+    {.names = "aten::matmul vesta::matmul_f32", .product = matmul},
     {.names = "aten::_scaled_mm", .product = scaled_mm},
     {.names = "vesta::packed_linear", .product = packed_linear},
 };
@@ -93,7 +96,7 @@ std::optional<ProductOperands> product_operands(const Node& node) {
   if (dims < 2) return std::nullopt;
   ProductOperands p = row->product(node);
   if (!p.rows || p.rows->type.dim() != dims + p.inner - 1 ||
-      p.columns->type.dim() != (p.in_panels ? 2 : 1) + p.inner + p.batch)
+      p.columns->type.dim() != (p.in_panels ? dims_of_panels(p.columns->type) : 1) + p.inner + p.batch)
     return std::nullopt;
   return p;
 }
