@@ -19,6 +19,8 @@ FRESH = {"cache": False, "only_if_faster": False}
 HALF = torch.bfloat16
 # Where the CPU has instructions for tiles of matrices, products stay calls of the library, which uses them.
 HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text()
+# Without AVX-512, oneDNN's convolutions take no bfloat16. Vesta leaves them to ATen there.
+TAKES_CONVOLUTIONS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def calls_of(compiled: Any) -> list[str]:
@@ -45,7 +47,7 @@ def expect_equal(f: Callable[..., Tensor], *args: Tensor, is_kernel: bool = True
             torch.testing.assert_close(result.isnan(), eager.isnan())
             error, allowed = ((t - exact).nan_to_num().abs().max().item() for t in (result, eager))
             assert error <= 2 * allowed + 1e-6 * exact.nan_to_num().abs().max().item()
-    if not HAS_TILES:
+    if not HAS_TILES and (TAKES_CONVOLUTIONS or "Conv2d" not in str(f)):
         assert (calls_of(compiled) == []) == is_kernel, calls_of(compiled)
     return compiled
 
@@ -118,9 +120,34 @@ def test_convolutions(layer: nn.Conv2d) -> None:
         expect_equal(nn.Sequential(layer, nn.ReLU()), x.to(memory_format=torch.channels_last))
 
 
-def test_convolutions_that_stay_calls() -> None:
+def test_convolutions_of_an_odd_number_of_channels() -> None:
+    """A pair would have elements of two pixels, so they are computed in float32."""
+    for channels, kernel in ((3, 3), (15, 2)):
+        layer = nn.Sequential(nn.Conv2d(channels, 32, kernel, padding=1), nn.ReLU()).to(HALF)
+        x = torch.randn(1, channels, 12, 11).to(HALF).to(memory_format=torch.channels_last)
+        expect_equal(layer, x)
     x = torch.randn(1, 15, 12, 11).to(HALF).to(memory_format=torch.channels_last)
-    expect_equal(nn.Sequential(nn.Conv2d(15, 32, 3)).to(HALF), x, is_kernel=False)  # pairs would cross pixels
+    expect_equal(nn.Sequential(nn.Conv2d(15, 32, 1), nn.ReLU()).to(HALF), x, is_kernel=False)
+
+
+def test_depthwise_convolutions() -> None:
+    for size, stride, padding in ((3, 1, 1), (5, 2, 2), (3, 1, 0)):
+        layer = nn.Sequential(nn.Conv2d(24, 24, size, stride, padding, groups=24), nn.Hardswish()).to(HALF)
+        expect_equal(layer, torch.randn(2, 24, 12, 11).to(HALF).to(memory_format=torch.channels_last))
+
+
+def test_patches() -> None:
+    """The first layer of a vision transformer."""
+
+    class Patches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Conv2d(3, 48, 8, stride=8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).flatten(2).transpose(1, 2) * 2
+
+    expect_equal(Patches().to(HALF), torch.randn(2, 3, 32, 40).to(HALF))
 
 
 def heads(batch: int, count: int, length: int, size: int) -> Tensor:

@@ -236,6 +236,30 @@ output %5
   EXPECT_TRUE(kernel.ranges[static_cast<size_t>(kernel.vector) - 1].extent.is_constant(16));
 }
 
+// Tiles of matrices multiply BF16 faster than vectors do.
+TEST(Registers, ProductsOfBf16) {
+  Target target = target_of(64, 2);
+  target.features = "+avx512bf16,-amx-bf16";
+  EXPECT_TRUE(computes_in_registers(DType::BF16, 64, 768, 768, target));
+  EXPECT_FALSE(computes_in_registers(DType::F16, 64, 768, 768, target));
+  EXPECT_EQ(panel_of(DType::BF16, 64, 768, 768, 768, target), 48);
+  const std::string linear_of_bf16 = R"(
+input %0 : bf16[64, 768] = argument "x"
+input %1 : bf16[16, 384, 48, 2] = parameter "panels"
+%2 : bf16[64, 768] = vesta::packed_linear(%0, %1, none)
+output %2
+)";
+  const Plan plan = plan_of(linear_of_bf16, target);
+  ASSERT_TRUE(only_kernel(plan));
+  const loops::Kernel& kernel = *only_kernel(plan)->kernel;
+  EXPECT_TRUE(kernel.registers.pairs);
+  EXPECT_FALSE(kernel.registers.packs_rows || kernel.registers.packs_columns);
+  EXPECT_TRUE(kernel.ranges.back().extent.is_constant(768));  // the pairs and their elements are one range
+  target.features = "+avx512bf16,+amx-bf16";
+  EXPECT_FALSE(computes_in_registers(DType::BF16, 64, 768, 768, target));
+  EXPECT_TRUE(computes_in_registers(DType::F32, 64, 768, 768, target));
+}
+
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
   const auto panel = [](int64_t columns, const Target& target) { return panel_of(DType::F32, 64, columns, 768, 768, target); };

@@ -9,6 +9,10 @@
 //
 // A depthwise convolution of small windows becomes a vesta::depthwise_convolution, which kernels compute with what
 // follows it.
+//
+// Products of BF16 read two channels at once. An operand with an odd number of channels, as colours are, is copied as
+// F32 instead. The copy with zeros around a depthwise convolution's operand is F32, too: its elements are read once for
+// each tap.
 #include <algorithm>
 #include <map>
 
@@ -17,6 +21,7 @@
 #include "graph/passes/panels.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {
@@ -60,19 +65,19 @@ class Products {
     } else {
       const Expr pixels = y.sizes[0] * y.sizes[2] * y.sizes[3];
       if (y.strides != channels_last_strides(y.sizes) ||
-          !context_.computes_product(x.dtype, hint(pixels), w.sizes[0].constant(), inner_of(w)))
+          !context_.computes_product(element_of(c), hint(pixels), w.sizes[0].constant(), inner_of(w)))
         return;
       const int64_t panel = panel_of(n, c, hint(pixels));
       const int64_t run = (w.sizes[1] * (c.dilation[1].is_constant(1) ? w.sizes[3] : Expr(1))).constant();
       if (!pointwise && (panel == 0 || run < kLeastRun)) return;
-      if (x.dtype == DType::BF16 && !provably_divisible(w.sizes[1], 2)) return;  // pairs are channels of a pixel
+      if (element_of(c) != x.dtype && (pointwise || panel == 0)) return;
       if (!rewriter_.may()) return;
       Builder b = builder(n);
       Value* const product =
           panel == 0 ? linear(b, n, c, pixels_of(b, c))
                      : b("vesta::packed_linear", {pointwise ? pixels_of(b, c) : windows_of(b, c), panels(b, c, panel),
                                                   n->named().get("bias"), columns_of(w, panel)});
-      made = b("aten::permute", {product, IntList{0, 3, 1, 2}});
+      made = b("aten::permute", {cast(b, product, x.dtype), IntList{0, 3, 1, 2}});
     }
     rewriter_.substitute(n->results[0], made);
     graph_.erase(n);
@@ -92,16 +97,31 @@ class Products {
     for (Node* made : {turned, taps, copy}) made->prepacked = true;
     Value* from = c.x;
     IntList padding = c.padding;
-    if (!all_are(padding, 0) && hint(numel(x)) * element_size(x.dtype) <= kMostPadded) {
-      from = b("aten::permute", {padded(b, c), IntList{0, 3, 1, 2}});
+    if (!all_are(padding, 0) && hint(numel(x)) * element_size(DType::F32) <= kMostPadded) {
+      from = b("aten::permute", {padded(b, c, DType::F32), IntList{0, 3, 1, 2}});
       padding = {0, 0};
     }
-    static const Op& op = get_op("vesta::depthwise_convolution");
-    rewriter_.substitute(n->results[0], n, op,
-                         {from, copy->results[0], n->named().get("bias"), IntList{w.sizes[2], w.sizes[3]}, c.stride,
-                          padding, c.dilation},
-                         n);
+    Value* const made = b("vesta::depthwise_convolution",
+                          {from, constant_as(b, copy->results[0], DType::F32), n->named().get("bias"),
+                           IntList{w.sizes[2], w.sizes[3]}, c.stride, padding, c.dilation});
+    rewriter_.substitute(n->results[0], cast(b, made, x.dtype));
     graph_.erase(n);
+  }
+
+  // The type of a product's operands.
+  static DType element_of(const Convolution& c) {
+    const bool pairs = c.x->type.dtype != DType::BF16 || provably_divisible(c.w->type.sizes[1], 2);
+    return pairs ? c.x->type.dtype : DType::F32;
+  }
+
+  static Value* prepacked(Node* node) {
+    node->prepacked = true;
+    return node->results[0];
+  }
+
+  // A prepacked constant in another type.
+  static Value* constant_as(Builder& b, Value* v, DType t) {
+    return v->type.dtype == t ? v : prepacked(cast(b, v, t)->producer);
   }
 
   static int64_t inner_of(const TensorType& w) { return (w.sizes[1] * w.sizes[2] * w.sizes[3]).constant(); }
@@ -111,7 +131,7 @@ class Products {
     const TensorType& w = c.w->type;
     if (!context_.panel_of || !is_constant_weight(parameters_, c.w)) return 0;
     const int64_t apart = (w.sizes[1] * c.stride[1]).constant();
-    const int64_t panel = context_.panel_of(w.dtype, pixels, w.sizes[0].constant(), inner_of(w), apart);
+    const int64_t panel = context_.panel_of(element_of(c), pixels, w.sizes[0].constant(), inner_of(w), apart);
     const bool made = is_dropped_without(c.w, n) || panels_.contains({c.w, panel});
     const int64_t bytes = made || panel == 0 ? 0 : panel_bytes(w, panel);
     if (bytes > left_) return 0;
@@ -123,9 +143,8 @@ class Products {
     Value*& made = panels_[{c.w, panel}];
     if (made) return made;
     const bool pointwise = c.w->type.sizes[2].is_constant(1) && c.w->type.sizes[3].is_constant(1);
-    Node* const rows = pointwise ? matrix(b, c) : b.node("aten::permute", {c.w, IntList{0, 2, 3, 1}});
-    rows->prepacked = true;
-    return made = in_panels(b, rows->results[0], panel);
+    Value* const rows = prepacked(pointwise ? matrix(b, c) : b.node("aten::permute", {c.w, IntList{0, 2, 3, 1}}));
+    return made = in_panels(b, constant_as(b, rows, element_of(c)), panel);
   }
 
   // The weight of a 1 x 1 convolution as a matrix, a row for each output channel.
@@ -143,9 +162,9 @@ class Products {
     return pixels;
   }
 
-  // x with zeros around its pixels: [image, row, column, channel].
-  static Value* padded(Builder& b, const Convolution& c) {
-    Value* const pixels = b("aten::permute", {c.x, IntList{0, 2, 3, 1}});
+  // x with zeros around its pixels, in this type: [image, row, column, channel].
+  static Value* padded(Builder& b, const Convolution& c, DType type) {
+    Value* const pixels = cast(b, b("aten::permute", {c.x, IntList{0, 2, 3, 1}}), type);
     if (all_are(c.padding, 0)) return pixels;
     const std::vector<Expr>& sizes = pixels->type.sizes;
     if (provably_less(sizes[3], kLeastVector) && is_contiguous(pixels->type)) {
@@ -162,7 +181,7 @@ class Products {
 
   // The windows of x: [image, row, column, row of the window, column of the window, channel].
   static Value* windows_of(Builder& b, const Convolution& c) {
-    Value* v = padded(b, c);
+    Value* v = padded(b, c, element_of(c));
     for (const size_t d : {0, 1}) {
       const Expr length = (c.w->type.sizes[2 + d] - 1) * c.dilation[d] + 1;
       v = b("aten::unfold", {v, Expr(static_cast<int64_t>(d) + 1), length, c.stride[d]});

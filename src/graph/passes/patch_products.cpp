@@ -65,12 +65,13 @@ bool write_patch_products(Graph& graph, const PassContext& context) {
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
     next = n->next;
     const std::optional<Convolution> c = as_library_convolution(*n, context);
-    if (!c || n->prepacked || c->x->type.dtype != DType::F32 || !are_patches(*c)) continue;
+    if (!c || n->prepacked || !are_patches(*c)) continue;
+    const DType type = c->x->type.dtype;
     const auto &w = c->w->type.sizes, &y = n->results[0]->type.sizes;
     Node* const sequence = sequence_of(graph, *n);
     const Expr inner = w[1] * w[2] * w[3];
-    if (!sequence || !w[0].is_constant() || !inner.is_constant() ||
-        !context.computes_product(DType::F32, hint(y[0] * y[2] * y[3]), w[0].constant(), inner.constant()))
+    if (!sequence || !w[0].is_constant() || !inner.is_constant() || (type != DType::F32 && inner.constant() % 2 != 0) ||
+        !context.computes_product(type, hint(y[0] * y[2] * y[3]), w[0].constant(), inner.constant()))
       continue;
     if (!rewriter.may()) break;
     Builder b(graph, n);
