@@ -179,16 +179,19 @@ void Emitter::pack_rows(Value* begin, Value* end) {
       loop(done, end_of_these, tiles * t.rows, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
         b_.SetInsertPoint(scopes_.back().end);
         Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
-        loop(begin, end, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
-          Value* const from = base_pointer(i.buffer, i.index);
-          prefetch_inner(i, tiles * t.rows);
-          llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t.rows));
+        loop(begin, end, 1, 4, shape_.innermost, true, 0, [&](Value* k) {
+          std::vector<Value*> from;  // of each element of the step
+          for (int64_t e = 0; e < t.elements_of_step(); ++e)
+            at_element(k, e, [&](Value*) {
+              from.push_back(base_pointer(i.buffer, i.index));
+              prefetch_inner(i, tiles * t.rows);
+            });
+          b_.SetInsertPoint(scopes_.back().end);
           Value* const first = b_.CreateGEP(element, to, b_.CreateMul(b_.CreateSub(k, begin), number(t.rows)));
           for (int64_t tile = 0; tile < tiles; ++tile) {
-            Value* const rows = b_.CreateAlignedLoad(
-                type, b_.CreateConstGEP1_64(element, from, static_cast<uint64_t>(tile * t.rows)), kFloat);
-            const int64_t apart = tile * t.rows * t.slice.constant();
-            b_.CreateAlignedStore(rows, b_.CreateConstGEP1_64(element, first, static_cast<uint64_t>(apart)), kFloat);
+            const int64_t apart = tile * t.rows * steps(t.slice).constant();
+            b_.CreateAlignedStore(rows_of_step(from, tile * t.rows),
+                                  b_.CreateConstGEP1_64(element, first, static_cast<uint64_t>(apart)), kFloat);
           }
         });
       });
@@ -207,26 +210,51 @@ void Emitter::pack_rows(Value* begin, Value* end) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
     loop(first, last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
-      Value* const v = operand_bits(get(product_.sum.row, 0));
+      Value* v = get(product_.sum.row, 0);
       b_.SetInsertPoint(scopes_.back().end);
-      Value* const at = b_.CreateMul(b_.CreateSub(k, first), number(packs_rows_together() ? t.rows : 1));
+      if (t.pairs) v = b_.CreateTrunc(b_.CreateLShr(b_.CreateBitCast(v, b_.getInt32Ty()), uint64_t{16}), operand_type());
+      Value* at = b_.CreateSub(k, first);
+      if (packs_rows_together()) {
+        Value* const step = b_.CreateMul(b_.CreateUDiv(at, each), number(t.rows * t.elements_of_step()));
+        at = b_.CreateAdd(step, b_.CreateURem(at, each));
+      }
       b_.CreateAlignedStore(v, b_.CreateGEP(operand_type(), to, at), operand_align());
     });
   });
 }
 
-// An element of an operand, which is a float in registers, as it lies in memory.
-Value* Emitter::operand_bits(Value* v) {
-  if (!k_.registers.pairs) return v;
-  b_.SetInsertPoint(scopes_.back().end);
-  const int n = Primitives::lanes_of(v);
-  Value* const bits = b_.CreateBitCast(v, p_.register_type(DType::I32, n));
-  return b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), p_.memory_type(DType::BF16, n));
+// The words of a step of a tile's rows, which lie beside each other. `from`: where each element of the step begins.
+Value* Emitter::rows_of_step(std::span<Value* const> from, int64_t first_row) {
+  const int64_t rows = k_.registers.rows;
+  llvm::Type* const type = llvm::FixedVectorType::get(operand_type(), static_cast<unsigned>(rows));
+  std::vector<Value*> loaded;
+  for (Value* at : from)
+    loaded.push_back(b_.CreateAlignedLoad(
+        type, b_.CreateConstGEP1_64(operand_type(), at, static_cast<uint64_t>(first_row)), operand_align()));
+  if (loaded.size() == 1) return loaded[0];
+  llvm::SmallVector<int, 32> order;
+  for (int64_t r = 0; r < rows; ++r) order.append({static_cast<int>(r), static_cast<int>(rows + r)});
+  return b_.CreateShuffleVector(loaded[0], loaded[1], order);
 }
 
-// Whether the packed elements of a tile's rows lie beside each other: where they do in memory.
-bool Emitter::packs_rows_together() const {
-  return !k_.registers.pairs && loops::reads_along(k_, product_.sum.row, shape_.row);
+// Whether the packed words of a tile's rows lie beside each other: where they do in memory.
+bool Emitter::packs_rows_together() const { return loops::reads_along(k_, product_.sum.row, shape_.row); }
+
+// Runs the body with the last inner variable at an element of the step. `exists`: nullptr, or whether there is such an
+// element; where there is none, the variable is at the last one.
+void Emitter::at_element(Value* step, int64_t element, const std::function<void(Value* exists)>& body) {
+  b_.SetInsertPoint(scopes_.back().end);
+  Value* at = b_.CreateAdd(b_.CreateMul(step, number(k_.registers.elements_of_step())), number(element));
+  Value* exists = nullptr;
+  if (element > 0 && loops::ends_in_half_step(k_)) {
+    Value* const last = number(k_.ranges.back().extent.constant() - 1);
+    exists = b_.CreateICmpSLE(at, last);
+    at = b_.CreateSelect(exists, at, last);
+  }
+  scopes_.emplace_back(shape_.innermost, scopes_.back().end);
+  scopes_.back().scalars[k_.ranges.back().var] = at;
+  body(exists);
+  scopes_.pop_back();
 }
 
 // The offset of a row's first packed step.
@@ -236,7 +264,7 @@ Value* Emitter::packed_row(Value* row) {
   const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, number(n)); };
   if (!packs_rows_together()) return times(own, loops::packed_row_pitch(t));
   Value* const in_tile = rows_into_tile(row);
-  return b_.CreateAdd(times(b_.CreateSub(own, in_tile), t.slice.constant()), in_tile);
+  return b_.CreateAdd(times(b_.CreateSub(own, in_tile), steps(t.slice).constant()), in_tile);
 }
 
 // Copies a tile of columns: its vectors beside each other.
@@ -276,38 +304,25 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
 
 // The words of a step of so many vectors of columns.
 std::vector<Value*> Emitter::words_of_columns(Value* step, int vectors, bool prefetches) {
-  const int64_t each = k_.registers.elements_of_step();
-  const bool half = loops::ends_in_half_step(k_);
+  llvm::Type* const i32 = p_.register_type(DType::I32, lanes_);
   std::vector<Value*> words;
-  for (int64_t element = 0; element < each; ++element) {
-    b_.SetInsertPoint(scopes_.back().end);
-    Value* at = b_.CreateAdd(b_.CreateMul(step, number(each)), number(element));
-    Value* exists = nullptr;  // the second element of the last step may not
-    if (half && element > 0) {
-      Value* const last = number(k_.ranges.back().extent.constant() - 1);
-      exists = b_.CreateICmpSLE(at, last);
-      at = b_.CreateSelect(exists, at, last);
-    }
-    scopes_.emplace_back(shape_.innermost, scopes_.back().end);
-    scopes_.back().scalars[k_.ranges.back().var] = at;
-    if (prefetches) prefetch_inner(k_.instrs[product_.sum.column], int64_t{vectors} * lanes_);
-    for (int u = 0; u < vectors; ++u) {
-      Value* const v = lanes(product_.sum.column, u);
-      b_.SetInsertPoint(scopes_.back().end);
-      if (element == 0) {
-        words.push_back(v);
-        continue;
+  for (int64_t element = 0; element < k_.registers.elements_of_step(); ++element)
+    at_element(step, element, [&](Value* exists) {
+      if (prefetches) prefetch_inner(k_.instrs[product_.sum.column], int64_t{vectors} * lanes_);
+      for (int u = 0; u < vectors; ++u) {
+        Value* const v = lanes(product_.sum.column, u);
+        b_.SetInsertPoint(scopes_.back().end);
+        if (element == 0) {
+          words.push_back(v);
+          continue;
+        }
+        // A BF16 is the upper half of the float that it is in registers.
+        Value*& word = words[static_cast<size_t>(u)];
+        Value *const first = b_.CreateLShr(b_.CreateBitCast(word, i32), uint64_t{16}), *second = b_.CreateBitCast(v, i32);
+        if (exists) second = b_.CreateSelect(exists, second, llvm::Constant::getNullValue(i32));
+        word = b_.CreateBitCast(b_.CreateOr(first, second), v->getType());
       }
-      // A BF16 is the upper half of the float that it is in registers.
-      Value*& word = words[static_cast<size_t>(u)];
-      llvm::Type* const i32 = p_.register_type(DType::I32, lanes_);
-      Value* const first = b_.CreateLShr(b_.CreateBitCast(word, i32), uint64_t{16});
-      Value* second = b_.CreateBitCast(v, i32);
-      if (exists) second = b_.CreateSelect(exists, second, llvm::Constant::getNullValue(i32));
-      word = b_.CreateBitCast(b_.CreateOr(first, second), v->getType());
-    }
-    scopes_.pop_back();
-  }
+    });
   b_.SetInsertPoint(scopes_.back().end);
   return words;
 }

@@ -171,7 +171,8 @@ class Emitter {
   Expr steps(Expr elements) const;
   llvm::Type* operand_type();
   llvm::Align operand_align() const;
-  llvm::Value* operand_bits(llvm::Value* v);
+  llvm::Value* rows_of_step(std::span<llvm::Value* const> from, int64_t first_row);
+  void at_element(llvm::Value* step, int64_t element, const std::function<void(llvm::Value* exists)>& body);
   llvm::Value* packed_row(llvm::Value* row);
   void multiply(int64_t rows, int64_t vectors, llvm::Value* row, llvm::Value* column, llvm::Value* begin,
                 llvm::Value* end);
