@@ -75,7 +75,7 @@ struct CaptureVariant {
   bool trains = false;
   bool pending = false;  // the compile is still running in the background, and calls run in tier 0 or 1
   // How calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine code. 3: with
-  // machine code that was tuned on the GPU.
+  // machine code that was tuned.
   int32_t tier = 0;
   // While the compile was running in the background: the hits that tier 1 served, and the least microseconds that a
   // call took from this graph on, in tier 0 and in tier 1; 0: not measured.

@@ -74,8 +74,8 @@ struct VESTA_API Options {
   // Upper bound in bytes for all CUDA graphs of the process and their memory; -1: a quarter of the GPU's memory. The
   // least recently used recordings are dropped first.
   int64_t cuda_graph_memory = -1;
-  // On a GPU: seconds that a compile may spend to measure alternative schedules of its kernels and choose the fastest;
-  // 0: measure none.
+  // Seconds that a compile may spend to measure alternative schedules of its kernels and choose the fastest; 0: measure
+  // none. The device should do nothing else meanwhile.
   double autotune_seconds = 0;
   // Read and write compiled code in the cache: $VESTA_CACHE_DIR, or the user's cache folder.
   bool cache = true;

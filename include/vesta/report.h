@@ -52,7 +52,7 @@ struct GraphReport {
   std::string why_none;                   // empty: the program was recorded, or had too few calls
 };
 
-// The kernels whose schedules were measured on the GPU.
+// The kernels whose schedules were measured.
 struct TuningReport {
   int64_t kernels = 0;    // distinct kernels that have alternative schedules
   int64_t known = 0;      // of these: the choice was read from the cache

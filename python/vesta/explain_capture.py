@@ -87,7 +87,7 @@ class Graph:
     the tensors that it saves, and ``eager_saved_bytes``: of those that eager saves.
     ``pending``: the compile still goes on in the background, and calls run in tier 0
     or 1. ``tier``: how calls run. 0: in Python. 1: as calls into ATen without Python code between them. 2: with machine
-    code. 3: with machine code that was tuned on the GPU. ``early_hits``: the hits that tier 1 served while the compile
+    code. 3: with machine code that was tuned. ``early_hits``: the hits that tier 1 served while the compile
     was going on. ``python_us`` and ``early_us``: the least time of a call then, from this graph on, in tiers 0 and 1,
     in microseconds; 0: not measured.
     ``ms``: milliseconds by stage; ``total_ms`` also includes the time between the stages.
@@ -473,7 +473,7 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
             )
 
 
-TIERS = ("calls run in Python", "calls into ATen", "machine code", "machine code that was tuned on the GPU")
+TIERS = ("calls run in Python", "calls into ATen", "machine code", "machine code that was tuned")
 
 
 def tier_lines(g: Graph) -> Iterator[str]:

@@ -12,7 +12,7 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     up runs eager. A compile that has a graph ends in the background, and later calls use it. A trace that has not
     ended after four fifths of the time is given up, and later calls try again, three times in all. A function of
     :func:`vesta.compile` tries again whenever its calls have doubled since. :func:`vesta.explain` names a deadline that
-    would be enough. -1: no bound. Calls always wait for compiles with ``autotune_seconds`` on a GPU. Where
+    would be enough. -1: no bound. Calls always wait for compiles with ``autotune_seconds``. Where
     ``torch.compile`` records gradients, nothing can stop PyTorch's AOTAutograd, which is Python. Without this option,
     ``VESTA_DEADLINE_MS`` in the environment.
 ``compile_memory`` (int; -1)
@@ -78,8 +78,9 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``cuda_graph_memory`` (int; -1)
     Upper bound in bytes for all CUDA graphs of the process and their memory. -1: a quarter of the GPU's memory.
 ``autotune_seconds`` (float; 0)
-    On a GPU: seconds that a compile may spend to measure alternative schedules of its kernels and choose the fastest.
-    0: measure none. The modes ``"max-autotune..."`` set 10.
+    Seconds that a compile may spend to measure alternative schedules of its kernels and choose the fastest. On a CPU
+    these are other tiles and blocks of products, and shorter vectors of other kernels. The device should do nothing
+    else meanwhile. The cache keeps the choices. 0: measure none. The modes ``"max-autotune..."`` set 10.
 ``cache`` (bool; True)
     Read and write compiled code in the cache that processes share: ``$VESTA_CACHE_DIR``, by default the user's cache
     folder. If ``VESTA_CACHE_DIR`` is set to nothing, there is no cache.
@@ -111,7 +112,7 @@ BACKENDS: dict[str, dict[str, Any]] = {
     "aot_eager": {"kernels": False, "cuda_graphs": False},
 }
 
-# torch.compile's modes, as options. They differ on GPUs only.
+# torch.compile's modes, as options. On CPUs, those that measure differ from the others.
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "reduce-overhead": {"copied_inputs": -1},

@@ -29,7 +29,8 @@ int generation(const Target& gpu) {
 
 bool has_feature(const Target& target, std::string_view name) {
   const auto names = split(target.features, ',');
-  return std::ranges::any_of(names, [&](std::string_view one) { return one.starts_with('+') && one.substr(1) == name; });
+  return std::ranges::any_of(names,
+                             [&](std::string_view one) { return one.starts_with('+') && one.substr(1) == name; });
 }
 
 std::vector<std::string> missing_features(const Target& code_for, const Target& machine) {

@@ -53,11 +53,11 @@ struct ProductOperands {
   const graph::Value *rows = nullptr, *columns = nullptr, *bias = nullptr;
   bool columns_last = false;  // `columns` has the dimensions (k, n)
   const graph::Value *row_scale = nullptr, *column_scale = nullptr;
-  // `columns` has the dimensions (panel, k..., element n of the panel). The last k of BF16 is two dimensions: the number
-  // of a pair before n, and the element of the pair after it.
+  // `columns` has the dimensions (panel, k..., element n of the panel). The last k of BF16 is two dimensions: the
+  // number of a pair before n, and the element of the pair after it.
   bool in_panels = false;
-  size_t inner = 1;        // dimensions that are summed over: k...
-  size_t batch = 0;        // leading dimensions of `rows` that `columns` has too: each has a product of its own
+  size_t inner = 1;  // dimensions that are summed over: k...
+  size_t batch = 0;  // leading dimensions of `rows` that `columns` has too: each has a product of its own
 };
 // What is applied to the sums: those of the scales and the bias that there are.
 std::vector<const graph::Value*> applied_to_sums(const ProductOperands& operands);

@@ -116,7 +116,8 @@ namespace {
 // The index of element `element` of a step of the last Inner range.
 Expr index_of_step(const Kernel& k, Expr index, Expr step, int64_t element) {
   const Expr inner = k.ranges.back().var;
-  return substitute(index, [&](Expr s) { return s == inner ? step * Expr(k.registers.elements_of_step()) + element : s; });
+  return substitute(index,
+                    [&](Expr s) { return s == inner ? step * Expr(k.registers.elements_of_step()) + element : s; });
 }
 
 Expr new_step(const Kernel& k) {

@@ -1,8 +1,9 @@
 // Matrix products whose sums a CPU keeps in registers. The last two Parallel ranges of their kernel are the row and the
 // column; the column is the vector. The kernel has one loop, which adds up products of two F32 values: one depends on
 // the row and not on the column, the other one on the column and not on the row. Both may be computed from several
-// loads, or be BF16 values that are widened (RegisterTile::pairs). Ranges before the row are other products. There may be several Inner ranges, as a convolution has: one for
-// the rows of its window, and one for the pixels and channels of such a row, which lie together in memory.
+// loads, or be BF16 values that are widened (RegisterTile::pairs). Ranges before the row are other products. There may
+// be several Inner ranges, as a convolution has: one for the rows of its window, and one for the pixels and channels of
+// such a row, which lie together in memory.
 //
 // The order of the loops is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
 // the Inner ranges but the last one, slices of the last one, then tiles of columns, then tiles of rows. A row that is

@@ -166,8 +166,9 @@ class Verifier : Rules {
     const RegisterSum sum = *register_sum(k_);
     require(!t.pairs || sum.of_bf16, "pairs of operands that are not BF16");
     require(provably_divisible(t.slice, t.elements_of_step()), "slices of {} in pairs", to_string(t.slice));
-    require(!ends_in_half_step(k_) || (k_.ranges.back().extent.is_constant() &&
-                                       k_.ranges[static_cast<size_t>(k_.vector)].var == k_.ranges[k_.ranges.size() - 2].var),
+    require(!ends_in_half_step(k_) ||
+                (k_.ranges.back().extent.is_constant() &&
+                 k_.ranges[static_cast<size_t>(k_.vector)].var == k_.ranges[k_.ranges.size() - 2].var),
             "rows of a window, of {} elements, in pairs", to_string(k_.ranges.back().extent));
     require(t.packs_rows || reads_rows_in_place(k_, sum), "rows that cannot be read where they are");
     require(t.packs_columns || reads_columns_in_place(k_, sum), "columns that cannot be read where they are");

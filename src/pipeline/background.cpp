@@ -195,14 +195,14 @@ Background::Work work_of(std::unique_ptr<graph::Graph> graph, const Options& opt
 }  // namespace
 
 std::shared_ptr<Background> start_awaited(Background::Work work, std::optional<Device> gpu, const Options& options) {
-  Background::Work on_gpu = [work = std::move(work), gpu](const CancelToken& cancel) {
+  Background::Work on_device = [work = std::move(work), gpu](const CancelToken& cancel) {
     std::optional<machine::RelaxedThread> relaxed;  // the program's threads may capture a graph
     if (gpu) relaxed.emplace(), machine::prepare_thread(std::max<int>(0, gpu->index));
     return work(cancel);
   };
-  // A compile that measures runs on the calling thread: the program must not use the GPU meanwhile.
-  if (options.autotune_seconds > 0 && gpu) return Background::finished(std::move(on_gpu));
-  return Background::start(std::move(on_gpu), !options.background);
+  // A compile that measures runs on the calling thread: the program must not use the device meanwhile.
+  if (options.autotune_seconds > 0) return Background::finished(std::move(on_device));
+  return Background::start(std::move(on_device), !options.background);
 }
 
 std::shared_ptr<Background> start_awaited(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {

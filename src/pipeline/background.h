@@ -68,8 +68,8 @@ class Background {
 };
 
 // Starts compile() (pipeline.h) of the graph on a thread of its own and waits for it until `end`; with
-// Options::background, not at all. A compile that measures kernels on a GPU (Options::autotune_seconds) runs on the
-// calling thread and is done when this returns: the program must not use the GPU meanwhile.
+// Options::background, not at all. A compile that measures kernels (Options::autotune_seconds) runs on the calling
+// thread and is done when this returns: the program must not use the device meanwhile.
 std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced,
                                           Background::Clock::time_point end);
 

@@ -29,6 +29,7 @@
 #include "pipeline/tune.h"
 #include "schedule/lifetimes.h"
 #include "schedule/plan.h"
+#include "schedule/share_kernels.h"
 #include "store/store.h"
 #include "trace/trace.h"
 #include "vesta/passes.h"
@@ -166,7 +167,7 @@ void log_stages(const CompileReport& report) {
 // The stages between a graph and its artifact. None depends on names or lines of the program.
 class Compile {
  public:
-  // `measures`: the target is this machine's GPU, and kernels are measured on it.
+  // `measures`: the target is this machine, and kernels are measured on it.
   Compile(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target, bool measures,
           const CancelToken& cancel, Dump& dump, CompileReport& report)
       : graph_(graph),
@@ -177,7 +178,7 @@ class Compile {
         cancel_(cancel),
         dump_(dump),
         report_(report),
-        planning_(graph, labels, options, target, cancel, dump, report) {}
+        planning_(graph, labels, options, target, cancel, dump, report, /*shares_kernels=*/!measures) {}
 
   // Whether another compile of the same graph would give the same result: time did not run out.
   bool finished() const { return finished_; }
@@ -206,6 +207,7 @@ class Compile {
     if (measures_)
       stage("tune", [&] {
         tuned = tune_here(plan, target_, options_.autotune_seconds, codegen_options(options_, cancel_));
+        schedule::share_kernels(plan);
         report_.tuning = tuned.report;
         finished_ = tuned.finished;
       });
@@ -311,7 +313,7 @@ Result compile_in_stages(std::unique_ptr<graph::Graph> graph, const Options& opt
 
   std::optional<NoFork> no_fork(std::in_place);
   const Labels labels = Labels::take(*graph);
-  const bool measures = options.autotune_seconds > 0 && !given && target.device == DeviceType::CUDA;
+  const bool measures = options.autotune_seconds > 0 && !given && options.kernels;
   Compile work(*graph, labels, options, target, measures, cancel ? *cancel : never, dump, report);
   // A dump needs every stage to run, so it bypasses the store.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;

@@ -29,7 +29,7 @@ std::string text_of(const Options& o, const Traced& traced, DeviceType device) {
       fmt::format("{}, {}packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
                   traced.inference ? "inference" : "training", traced.deterministic ? "deterministic, " : "",
                   o.packed_weights, o.numerics, fmt::join(o.skip_passes, " "), o.rewrite_limit, o.kernels);
-  if (o.autotune_seconds > 0 && device == DeviceType::CUDA) out += ", measured";
+  if (o.autotune_seconds > 0) out += ", measured";
   if (o.cuda_graphs && device == DeviceType::CUDA) out += ", recorded";
   return out;
 }

@@ -118,7 +118,7 @@ schedule::Plan Planning::plan(graph::Graph& graph, const Traced& traced) {
     take_memory(memory.peak, graph);
     no_fork.emplace();
     plan = schedule::make_plan(graph, o);
-    schedule::share_kernels(plan);
+    if (shares_kernels_) schedule::share_kernels(plan);
     no_fork.reset();
     take_memory(memory.kept, graph);
     report_.graph_memory = graph_.bytes();
@@ -135,9 +135,7 @@ void Planning::take_memory(int64_t bytes, const graph::Graph& planned) {
 namespace {
 
 // oneDNN's condition (mkldnn_bf16_device_check in ATen): AVX-512 with BW, VL and DQ, or AVX-NE-CONVERT.
-bool library_takes_bf16(const Target& target) {
-  return target.avx512 || has_feature(target, "avxneconvert");
-}
+bool library_takes_bf16(const Target& target) { return target.avx512 || has_feature(target, "avxneconvert"); }
 
 // Of a CPU's caches. Some processors have no third level, or report none.
 int64_t bytes_between_kernels(const Target& target) {

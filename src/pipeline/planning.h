@@ -36,14 +36,15 @@ void run_stage(const char* name, const CancelToken& cancel, CompileReport& repor
 class Planning {
  public:
   Planning(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target,
-           const CancelToken& cancel, Dump& dump, CompileReport& report)
+           const CancelToken& cancel, Dump& dump, CompileReport& report, bool shares_kernels = true)
       : graph_(graph),
         labels_(labels),
         options_(options),
         target_(target),
         cancel_(cancel),
         dump_(dump),
-        report_(report) {}
+        report_(report),
+        shares_kernels_(shares_kernels) {}
 
   // The plan of the graph. Of a model with many layers a few are rewritten and planned, and the plan is repeated for
   // the others. The graph then keeps its nodes as they were traced, but its inputs, outputs and guards are those of the
@@ -66,6 +67,7 @@ class Planning {
   const CancelToken& cancel_;
   Dump& dump_;
   CompileReport& report_;
+  const bool shares_kernels_;  // products that differ in their sizes alone share a kernel in the plan
   CompileMemory memory_{CompileMemory::Part::Plans};
 };
 

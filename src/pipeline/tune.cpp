@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -13,8 +15,10 @@
 #include "interop/torch_types.h"
 #include "loops/zeros.h"
 #include "machine/cuda/driver.h"
+#include "machine/cuda/meter.h"
 #include "pipeline/key.h"
-#include "schedule/cuda/alternatives.h"
+#include "runtime/kernel_meter.h"
+#include "schedule/alternatives.h"
 
 namespace vesta::pipeline {
 namespace {
@@ -45,7 +49,7 @@ std::vector<Kernel> kernels_of(schedule::Plan& plan, const Target& target) {
   std::map<std::string_view, size_t> places;
   for (schedule::Step& s : plan.steps) {
     auto* const k = std::get_if<KernelStep>(&s);
-    if (!k || k->kernel->threads.block == 0) continue;
+    if (!k) continue;
     const auto [at, fresh] = places.emplace(k->text, out.size());
     if (fresh) out.emplace_back();
     out[at->second].steps.push_back(k);
@@ -62,12 +66,25 @@ std::vector<Kernel> kernels_of(schedule::Plan& plan, const Target& target) {
   return out;
 }
 
-// The work items of a schedule of the step's kernel, over the graph's symbols.
-Expr items_of(const loops::Kernel& k, const KernelStep& step) {
-  return substitute(loops::launched_items(k), [&](Expr s) {
+bool is_for_gpu(const loops::Kernel& k) { return k.threads.block > 0; }
+
+// An expression over a kernel's sizes, over the graph's symbols.
+Expr of_step(Expr e, const loops::Kernel& k, const KernelStep& step) {
+  return substitute(e, [&](Expr s) {
     const auto at = std::find(k.sizes.begin(), k.sizes.end(), s) - k.sizes.begin();
     return step.sizes.at(static_cast<size_t>(at));
   });
+}
+
+// The work items of a schedule of the step's kernel.
+Expr items_of(const loops::Kernel& k, const KernelStep& step) {
+  return of_step(is_for_gpu(k) ? loops::launched_items(k) : loops::work_items(k), k, step);
+}
+
+// The cost of such an item: all items together cost what they did.
+Expr item_cost_of(const loops::Kernel& k, const KernelStep& step) {
+  const int64_t items = std::max<int64_t>(1, hint(items_of(k, step)));
+  return std::max<int64_t>(1, hint(step.items) * hint(step.item_cost) / items);
 }
 
 void choose(const Kernel& kernel, size_t which) {
@@ -75,6 +92,10 @@ void choose(const Kernel& kernel, size_t which) {
   const std::shared_ptr<const loops::Kernel>& chosen = kernel.schedules[which];
   const std::string text = print(*chosen);
   for (KernelStep* step : kernel.steps) {
+    if (!is_for_gpu(*chosen)) {
+      step->item_cost = item_cost_of(*chosen, *step);
+      step->scratch = of_step(loops::scratch_bytes(*chosen), *chosen, *step);
+    }
     step->items = items_of(*chosen, *step);
     step->kernel = chosen;
     step->text = text;
@@ -97,7 +118,9 @@ machine::Trial trial_of(const schedule::Plan& plan, const KernelStep& step) {
       const int64_t bytes = (last + 1) * element_size(t.dtype);
       trial.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     }
-    trial.buffers.push_back({at->second + hint(arg.offset) * element, step.kernel->buffers[b].value});
+    const schedule::BufferRole role = plan.buffers[static_cast<size_t>(arg.buffer)].role;
+    trial.buffers.push_back({at->second + hint(arg.offset) * element, step.kernel->buffers[b].value,
+                             role == schedule::BufferRole::Prepacked || step.kernel->buffers[b].constant});
   }
   for (Expr e : step.sizes) trial.sizes.push_back(hint(e));
   trial.about_us = step.estimated_us;
@@ -133,6 +156,28 @@ std::optional<Choice> read_note(const Kernel& kernel, const std::string& note) {
   return c;
 }
 
+// A line in the terminal, which is erased at the end.
+class Progress {
+ public:
+  Progress(bool shows, size_t kernels) : kernels_(shows && isatty(STDERR_FILENO) ? kernels : 0) {}
+  ~Progress() {
+    if (shown_) write("\r\033[K");
+  }
+  Progress& operator=(Progress&&) = delete;  // neither copied nor moved
+  void at(size_t kernel, double seconds) {
+    if (kernels_ == 0) return;
+    write(fmt::format("\r\033[Kvesta: measures kernel {} of {} ({:.0f} s)", kernel + 1, kernels_, seconds));
+    shown_ = true;
+  }
+
+ private:
+  static void write(const std::string& text) {
+    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // a terminal that is gone
+  }
+  const size_t kernels_;
+  bool shown_ = false;
+};
+
 class Tuner {
  public:
   Tuner(schedule::Plan& plan, const Target& target, const TuneOptions& options, machine::Meter& meter)
@@ -152,6 +197,7 @@ class Tuner {
         open.push_back(std::move(k));
       }
     }
+    Progress progress(options_.shows_progress, kernels.size());
     for (size_t i = 0; i < open.size(); i += kTogether) {
       if (is_over()) {
         report.left += std::ssize(open) - static_cast<int64_t>(i);
@@ -160,13 +206,15 @@ class Tuner {
       }
       const std::span together(open.data() + i, std::min(kTogether, open.size() - i));
       const std::vector<std::vector<codegen::Result>> code = compile(together);
-      for (size_t k = 0; k < together.size(); ++k)
+      for (size_t k = 0; k < together.size(); ++k) {
+        progress.at(i + k, options_.clock() - begin_);
         if (is_over()) {
           ++report.left;
           out_.finished = false;
         } else if (!measure(together[k], code[k])) {
           ++report.left;
         }
+      }
     }
     if (kernels.empty()) report.why_none = "no kernel has another schedule";
     report.seconds = options_.clock() - begin_;
@@ -197,7 +245,15 @@ class Tuner {
     std::vector<machine::TimedKernel> timed;
     for (size_t i = 0; i < kernel.schedules.size(); ++i) {
       const loops::Kernel& k = *kernel.schedules[i];
-      const int64_t items = hint(items_of(k, step)), of_block = loops::items_of_block(k);
+      const int64_t items = hint(items_of(k, step));
+      if (!is_for_gpu(k)) {
+        timed.push_back({.object = code[i].object.get(),
+                         .items = items,
+                         .scratch = hint(of_step(loops::scratch_bytes(k), k, step)),
+                         .item_ns = hint(item_cost_of(k, step))});
+        continue;
+      }
+      const int64_t of_block = loops::items_of_block(k);
       const int64_t blocks = (items + of_block - 1) / of_block;
       if (blocks < 1 || blocks > INT32_MAX)
         return false;  // the planner's schedule, or an alternative, has no valid launch
@@ -248,11 +304,16 @@ Tuned tune(schedule::Plan& plan, const Target& target, const TuneOptions& option
 Tuned tune_here(schedule::Plan& plan, const Target& target, double seconds, const codegen::CompileOptions& compile) {
   const Stopwatch watch;
   try {
+    TuneOptions options{seconds, [&] { return watch.milliseconds() / 1000; }, compile, /*shows_progress=*/true};
+    if (plan.device.type == DeviceType::CPU) {
+      const auto meter = runtime::make_kernel_meter(target.l3_bytes);
+      return tune(plan, target, options, *meter);
+    }
     std::string why;
     if (!machine::Driver::get(&why)) VESTA_UNSUPPORTED("kernels cannot be measured: {}", why);
     const c10::OptionalDeviceGuard on(to_torch(plan.device));
     const auto meter = machine::make_meter(std::max<int>(0, plan.device.index), target.l2_bytes);
-    return tune(plan, target, {seconds, [&] { return watch.milliseconds() / 1000; }, compile}, *meter);
+    return tune(plan, target, options, *meter);
   } catch (const Error& e) {
     Tuned none;
     none.report.why_none = e.what();

@@ -46,14 +46,28 @@ struct Form {
 constexpr Form kForms32[] = {{8, 3, 1}, {14, 2, 0.99}, {6, 4, 0.99}, {12, 2, 0.97}, {14, 1, 0.8}};
 constexpr Form kForms16[] = {{6, 2, 1}, {4, 3, 0.97}, {12, 1, 0.85}};
 
-// Panels of so many vectors are taken unless others are clearly faster: products with the same tiles share kernels.
-constexpr int64_t kUsualVectors = 2;
-constexpr double kUsualFavour = 0.96;
-
 std::span<const Form> forms(const Target& target) {
   if (!target.fma || target.vector_bytes < 32) return {};
   return target.vector_bytes == 64 ? std::span<const Form>(kForms32) : std::span<const Form>(kForms16);
 }
+
+// Every form that the registers have room for, with the speed of the closest one above: for tuning.
+std::vector<Form> all_forms(const Target& target) {
+  const bool wide = target.vector_bytes == 64;
+  const int64_t registers = wide ? 32 : 16;
+  std::vector<Form> out;
+  for (const Form& f : forms(target)) {
+    for (int64_t rows = f.rows; 3 * rows >= 2 * f.rows; --rows)
+      if (std::ranges::none_of(out, [&](const Form& o) { return o.rows == rows && o.vectors == f.vectors; }) &&
+          rows * f.vectors <= loops::kMostRegisterSums && rows * f.vectors + f.vectors < registers)
+        out.push_back({rows, f.vectors, f.speed});
+  }
+  return out;
+}
+
+// Panels of so many vectors are taken unless others are clearly faster: products with the same tiles share kernels.
+constexpr int64_t kUsualVectors = 2;
+constexpr double kUsualFavour = 0.96;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -107,12 +121,14 @@ double item_ns(const Form& f, const Sizes& s, int64_t rows, int64_t columns, int
   return multiply + read + slice + tiles * kTileNs + kItemNs;
 }
 
-// The fastest tiles. Where columns lie in panels, a tile has those of one panel. nullopt: there is no such tile.
-std::optional<Tiling> choose(const Sizes& s, const Target& target) {
+// Calls fn for every way to divide the product into tiles of these forms. Where columns lie in panels, a tile has those
+// of one panel.
+template <class F>
+void for_each_tiling(const Sizes& s, const Target& target, std::span<const Form> forms, F&& fn) {
   const int64_t lanes = lanes_of(target);
   const auto threads = static_cast<double>(std::max(1, target.threads));
-  std::optional<Tiling> best;
-  for (const Form& f : forms(target)) {
+  const int64_t slice = std::min(most_slice(lanes), round_up(s.inner, lanes));
+  for (const Form& f : forms) {
     const int64_t columns = f.vectors * lanes;
     if (s.panel > 0 && s.panel != columns) continue;
     const int64_t row_bytes = std::min(s.inner, most_slice(lanes)) * int64_t{sizeof(float)};
@@ -128,15 +144,20 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
                              std::ceil(static_cast<double>(s.columns) / static_cast<double>(block));
         const double item = item_ns(f, s, std::min(row_block, s.rows), std::min(block, s.columns), lanes);
         const double ns = std::max(std::ceil(items / threads), items / threads + kLastItem) * item;
-        if (!best || ns < best->ns * 0.999) {
-          best = Tiling{{f.rows, columns, row_block, 0}, block, item, ns};
-        }
+        fn(Tiling{{f.rows, columns, row_block, slice}, block, item, ns});
         if (block == columns) break;
       }
       if (row_block == f.rows) break;
     }
   }
-  if (best) best->tile.slice = std::min(most_slice(lanes), round_up(s.inner, lanes));
+}
+
+// The fastest tiles. nullopt: there are none.
+std::optional<Tiling> choose(const Sizes& s, const Target& target) {
+  std::optional<Tiling> best;
+  for_each_tiling(s, target, forms(target), [&](const Tiling& t) {
+    if (!best || t.ns < best->ns * 0.999) best = t;
+  });
   return best;
 }
 
@@ -182,7 +203,8 @@ bool is_register_product(const graph::Node& node, const Target& target) {
   // Columns that lie along an odd inner space are not read in pairs.
   const graph::TensorType& w = operands->columns->type;
   const size_t along = w.dim() - (operands->columns_last ? 2 : 1);
-  if (!provably_divisible(sizes.back(), elements_of_step(element)) && (operands->in_panels || w.strides[along].is_constant(1)))
+  if (!provably_divisible(sizes.back(), elements_of_step(element)) &&
+      (operands->in_panels || w.strides[along].is_constant(1)))
     return false;
   const int64_t rows = hint_numel(std::span(sizes).first(column).subspan(operands->batch));
   return computes_in_registers(element, rows, sizes[column].constant(), inner.constant(), target);
@@ -265,7 +287,8 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   Expr elements = 1;
   for (const Range& r : out.inner) elements = elements * r.extent;
   // An odd window ends in half a step in each of its rows.
-  const bool pairs = sum->of_bf16 && (inner == out.inner.size() ? elements.is_constant() : provably_divisible(elements, 2));
+  const bool pairs =
+      sum->of_bf16 && (inner == out.inner.size() ? elements.is_constant() : provably_divisible(elements, 2));
   const int64_t each = RegisterTile{.pairs = pairs}.elements_of_step();
   Sizes s{1, 1, 1, (hint(elements) + each - 1) / each, 1, 0, 0};
   if (const auto apart = coefficient_of(row.index, out.rows.back().var); together && apart)
@@ -316,6 +339,41 @@ std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Targ
   out.items = products * ceildiv(rows, out.tile.row_block) * ceildiv(columns, out.block);
   out.item_cost = static_cast<int64_t>(std::max(1.0, tiling->item_ns));
   out.us = tiling->ns / 1000;
+  return out;
+}
+
+std::vector<RegisterTiling> register_tilings(const loops::Kernel& k, const Target& target) {
+  constexpr size_t kOfForm = 3;
+  const auto constant = [](const Range& r) { return r.extent.is_constant(); };
+  if (!std::all_of(k.ranges.begin(), k.ranges.end(), constant)) return {};
+  const loops::RegisterSum sum = *loops::register_sum(k);
+  const int64_t each = k.registers.elements_of_step();
+  const auto columns = static_cast<size_t>(k.vector);
+  Sizes s{1, k.ranges[columns - 1].extent.constant(), k.ranges[columns].extent.constant(), 1, 1, 0, 0, true};
+  for (size_t d = 0; d + 1 < columns; ++d) s.products *= k.ranges[d].extent.constant();
+  for (size_t d = columns + 1; d + 1 < k.ranges.size(); ++d) s.windows *= k.ranges[d].extent.constant();
+  s.inner = (k.ranges.back().extent.constant() + each - 1) / each;
+  const auto apart = coefficient_of(k.instrs[sum.row].index, k.ranges[columns - 1].var);
+  if (!k.registers.packs_rows && apart) s.apart = hint(*apart) / each;
+  if (!k.registers.packs_columns) s.panel = k.registers.columns;
+  std::vector<Tiling> found;
+  for (const Form& f : all_forms(target)) {
+    std::vector<Tiling> of_form;
+    for_each_tiling(s, target, std::span(&f, 1), [&](const Tiling& t) {
+      const auto is_same = [&](const Tiling& o) { return o.block == t.block && o.tile.row_block == t.tile.row_block; };
+      if (std::ranges::none_of(of_form, is_same)) of_form.push_back(t);  // blocks are rounded up to whole tiles
+    });
+    std::ranges::stable_sort(of_form, {}, &Tiling::ns);
+    if (of_form.size() > kOfForm) of_form.resize(kOfForm);
+    found.insert(found.end(), of_form.begin(), of_form.end());
+  }
+  std::ranges::stable_sort(found, {}, &Tiling::ns);
+  std::vector<RegisterTiling> out;
+  for (Tiling& t : found) {
+    t.tile.slice = t.tile.slice * Expr(each);
+    t.tile.pairs = k.registers.pairs;
+    out.push_back({t.tile, t.block});
+  }
   return out;
 }
 

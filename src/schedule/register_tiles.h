@@ -28,6 +28,15 @@ struct RegisterChoice {
 // else, or the target has too few registers.
 std::optional<RegisterChoice> choose_registers(const loops::Dag& dag, const Target& target);
 
+// A way to divide the product of a kernel.
+struct RegisterTiling {
+  loops::RegisterTile tile;
+  int64_t block = 0;  // columns of a work item
+};
+// Ways that the registers have room for, the fastest ones by the cost model first: at most three for each form of a
+// tile. None for a kernel whose sizes are symbolic. Columns that are read in panels stay those of a panel.
+std::vector<RegisterTiling> register_tilings(const loops::Kernel& kernel, const Target& target);
+
 // Decides which operands of the kernel are packed.
 void choose_packing(loops::Kernel& kernel);
 

@@ -53,7 +53,8 @@ def expect_equal(f: Callable[..., Tensor], *args: Tensor, is_kernel: bool = True
 
 
 @pytest.mark.parametrize(
-    ("rows", "inner", "columns"), [(128, 96, 64), (5, 34, 33), (67, 600, 50), (4, 16, 16), (300, 40, 1100), (9, 2100, 20)]
+    ("rows", "inner", "columns"),
+    [(128, 96, 64), (5, 34, 33), (67, 600, 50), (4, 16, 16), (300, 40, 1100), (9, 2100, 20)],
 )
 def test_linear_layers(rows: int, inner: int, columns: int) -> None:
     layer = nn.Linear(inner, columns).to(HALF)

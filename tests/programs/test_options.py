@@ -297,12 +297,13 @@ def test_cuda_graphs(entry: EntryPoint) -> None:
 
 @of_option("autotune_seconds")
 def test_tuning(entry: EntryPoint) -> None:
-    """tests/cuda/tuned.py tests the effect on a GPU. Programs of the CPU accept the option, and nothing is measured."""
-    x = torch.randn(4)
+    """tests/cuda/tuned.py tests the effect on a GPU, and test_tuning.py more on a CPU."""
+    x = torch.randn(40, 64)
     for seconds in (0, 0.5, 10):
         forget()
-        torch.testing.assert_close(entry(lambda x: x.sin() + 1, autotune_seconds=seconds)(x), x.sin() + 1)
-        assert [v.tuning for v in variants()] == [None]
+        result = entry(lambda x: (x @ x.t()).relu(), autotune_seconds=seconds)(x)
+        torch.testing.assert_close(result, (x @ x.t()).relu(), rtol=1e-4, atol=1e-4)
+        assert [v.tuning is not None for v in variants()] == [seconds > 0]
 
 
 def test_modes_are_options() -> None:

@@ -286,10 +286,11 @@ TEST(CudaProducts, OfSeveralWeights) {
                      .computes_product = [](DType, int64_t, int64_t, int64_t) { return false; }},
                     true);
   EXPECT_EQ(graph::print(*apart).find("aten::cat"), std::string::npos);
-  graph::run_passes(
-      *g,
-      {.options = user, .device = DeviceType::CUDA, .computes_product = [](DType, int64_t, int64_t, int64_t) { return true; }},
-      true);
+  graph::run_passes(*g,
+                    {.options = user,
+                     .device = DeviceType::CUDA,
+                     .computes_product = [](DType, int64_t, int64_t, int64_t) { return true; }},
+                    true);
   std::vector<Case> cases;
   add_plan(cases, *g, 4, 2e-2);
   const auto products =

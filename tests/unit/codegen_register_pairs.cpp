@@ -60,7 +60,9 @@ stage
   const std::string in_panels = "((r0) % (2)) + 2*((p1) % (TC)) + TWICE*((r0) // (2)) + WHOLE*((p1) // (TC))";
   return loops::parse_kernel(text(
       pattern, {{"SIZE", symbolic ? "size s0\n" : ""},
-                {"ROW", f.rows == Rows::AlongInner ? "r0 + K*p0" : symbolic ? "p0 + s0*r0" : "p0 + M*r0"},
+                {"ROW", f.rows == Rows::AlongInner ? "r0 + K*p0"
+                        : symbolic                 ? "p0 + s0*r0"
+                                                   : "p0 + M*r0"},
                 {"COLUMN", f.columns == Columns::AlongInner ? "r0 + K*p1"
                            : f.columns == Columns::Across   ? "p1 + N*r0"
                                                             : in_panels},
@@ -218,10 +220,11 @@ stage
                                                             {"N", n(columns)},
                                                             {"W", n(kWidth)}}));
           for (const Target& target : targets())
-            expect_same(*k,
-                        {random_array(DType::BF16, pitch * (stride * (height - 1) + 3), 1),
-                         random_array(DType::BF16, 3 * lanes * 3 * run, 2), random_array(DType::F32, rows * columns, 3)},
-                        {}, 4, 1e-4, target);
+            expect_same(
+                *k,
+                {random_array(DType::BF16, pitch * (stride * (height - 1) + 3), 1),
+                 random_array(DType::BF16, 3 * lanes * 3 * run, 2), random_array(DType::F32, rows * columns, 3)},
+                {}, 4, 1e-4, target);
         }
 }
 
@@ -237,8 +240,7 @@ TEST(RegisterPairs, KernelsThatDoNotVerify) {
   EXPECT_THROW(loops::verify(*kernel_of(c, apart)), Error);
   std::string of_floats = loops::print(*kernel_of(c, kForms[0]));
   for (const char* from : {"buffer b0 bf16", "load bf16 b0"})
-    of_floats.replace(of_floats.find(from), std::string_view(from).size(),
-                      text(from, {{"bf16", "f32"}}));
+    of_floats.replace(of_floats.find(from), std::string_view(from).size(), text(from, {{"bf16", "f32"}}));
   EXPECT_THROW(loops::verify(*loops::parse_kernel(of_floats)), Error);
 }
 

@@ -5,7 +5,7 @@
 #include "cuda_host.h"
 #include "cuda_plans.h"
 #include "graph/passes/pass.h"
-#include "schedule/cuda/alternatives.h"
+#include "schedule/alternatives.h"
 
 namespace vesta::codegen::testing {
 

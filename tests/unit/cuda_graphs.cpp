@@ -13,7 +13,7 @@
 #include "graph/text.h"
 #include "machine/cuda/code.h"
 #include "machine/cuda/device_target.h"
-#include "schedule/cuda/alternatives.h"
+#include "schedule/alternatives.h"
 #include "schedule/plan.h"
 
 namespace vesta::codegen::testing {

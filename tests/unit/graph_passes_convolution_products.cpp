@@ -90,7 +90,9 @@ TEST(ConvolutionProducts, OthersStayCalls) {
   expect_unchanged(write_convolution_products, convolution(kX, kW, kY, kPlain));
 }
 
-const auto kPanels = [](DType, int64_t, int64_t columns, int64_t, int64_t) { return columns % 16 == 0 ? int64_t{16} : 0; };
+const auto kPanels = [](DType, int64_t, int64_t columns, int64_t, int64_t) {
+  return columns % 16 == 0 ? int64_t{16} : 0;
+};
 
 std::string after(const std::string& text, const Options& options = {}) {
   const auto g = parse(text);

@@ -7,10 +7,10 @@ namespace vesta::graph::testing_text {
 namespace {
 
 PassContext context_of(const Options& options) {
-  return {
-      .options = options,
-      .computes_product = [](DType t, int64_t rows, int64_t, int64_t) { return t != DType::F16 && rows >= 4; },
-      .panel_of = [](DType, int64_t, int64_t columns, int64_t, int64_t) { return columns >= 32 ? int64_t{32} : int64_t{0}; }};
+  return {.options = options,
+          .computes_product = [](DType t, int64_t rows, int64_t, int64_t) { return t != DType::F16 && rows >= 4; },
+          .panel_of = [](DType, int64_t, int64_t columns, int64_t,
+                         int64_t) { return columns >= 32 ? int64_t{32} : int64_t{0}; }};
 }
 
 // The graph after the pass and dead-code; empty: the pass changed nothing.

@@ -58,11 +58,12 @@ TEST(Background, IsWaitedForNoLongerThanAsked) {
   EXPECT_TRUE(compile->take().executable);
 }
 
-// Also for a GPU, except where kernels are measured on it: the program must not use it meanwhile.
-TEST(Background, CompilesForGpus) {
-  std::string text(kProgram);
-  for (size_t at = 0; (at = text.find("8]", at)) != std::string::npos; at += 2) text.insert(at + 2, "@cuda:0");
-  for (const bool measures : {false, true}) {
+// Also for a GPU, except where kernels are measured: the program must not use the device meanwhile.
+TEST(Background, CompilesForEachDeviceUnlessItMeasures) {
+  std::string on_gpu(kProgram);
+  for (size_t at = 0; (at = on_gpu.find("8]", at)) != std::string::npos; at += 2) on_gpu.insert(at + 2, "@cuda:0");
+  for (const auto& [text, measures] : std::vector<std::pair<std::string, bool>>{
+           {on_gpu, false}, {on_gpu, true}, {std::string(kProgram), false}, {std::string(kProgram), true}}) {
     std::thread::id compiled_on;
     const Fault note("plan", [&] { compiled_on = std::this_thread::get_id(); });
     Options options = kOptions;

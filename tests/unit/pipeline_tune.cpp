@@ -9,7 +9,7 @@
 #include "cuda_plans.h"
 #include "loops/zeros.h"
 #include "pipeline/tune.h"
-#include "schedule/cuda/alternatives.h"
+#include "schedule/alternatives.h"
 #include "store_folder.h"
 #include "vesta/error.h"
 

@@ -3,7 +3,7 @@
 
 #include "cuda_plans.h"
 #include "loops/zeros.h"
-#include "schedule/cuda/alternatives.h"
+#include "schedule/alternatives.h"
 #include "schedule_run.h"
 
 namespace {

@@ -262,7 +262,9 @@ output %2
 
 TEST(Registers, Panels) {
   const Target wide = target_of(64, 2), narrow = target_of(32, 2);
-  const auto panel = [](int64_t columns, const Target& target) { return panel_of(DType::F32, 64, columns, 768, 768, target); };
+  const auto panel = [](int64_t columns, const Target& target) {
+    return panel_of(DType::F32, 64, columns, 768, 768, target);
+  };
   EXPECT_EQ(panel(768, wide), 48);
   EXPECT_EQ(panel(512, wide), 32);  // 64 would be hardly faster, and layers of one panel share kernels
   EXPECT_EQ(panel(40, wide), 48);   // eight columns are filled up

@@ -154,10 +154,9 @@ bool Emitter::slices_have_vectors() const {
 void Emitter::prefetch_inner(const Instr& i, int64_t elements) {
   const Expr inner = k_.ranges.back().var;
   const int64_t floats = elements / k_.registers.elements_of_step();
-  Value* const later =
-      base_pointer(i.buffer, substitute(i.index, [&](Expr s) {
-    return s == inner ? inner + kPrefetched * k_.registers.elements_of_step() : s;
-  }));
+  Value* const later = base_pointer(i.buffer, substitute(i.index, [&](Expr s) {
+                                      return s == inner ? inner + kPrefetched * k_.registers.elements_of_step() : s;
+                                    }));
   b_.SetInsertPoint(scopes_.back().end);
   for (int64_t at = 0; at < floats; at += kLineFloats)
     prefetch(b_.CreateConstGEP1_64(b_.getFloatTy(), later, static_cast<uint64_t>(at)));
@@ -212,7 +211,8 @@ void Emitter::pack_rows(Value* begin, Value* end) {
     loop(first, last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
       Value* v = get(product_.sum.row, 0);
       b_.SetInsertPoint(scopes_.back().end);
-      if (t.pairs) v = b_.CreateTrunc(b_.CreateLShr(b_.CreateBitCast(v, b_.getInt32Ty()), uint64_t{16}), operand_type());
+      if (t.pairs)
+        v = b_.CreateTrunc(b_.CreateLShr(b_.CreateBitCast(v, b_.getInt32Ty()), uint64_t{16}), operand_type());
       Value* at = b_.CreateSub(k, first);
       if (packs_rows_together()) {
         Value* const step = b_.CreateMul(b_.CreateUDiv(at, each), number(t.rows * t.elements_of_step()));
@@ -318,7 +318,8 @@ std::vector<Value*> Emitter::words_of_columns(Value* step, int vectors, bool pre
         }
         // A BF16 is the upper half of the float that it is in registers.
         Value*& word = words[static_cast<size_t>(u)];
-        Value *const first = b_.CreateLShr(b_.CreateBitCast(word, i32), uint64_t{16}), *second = b_.CreateBitCast(v, i32);
+        Value *const first = b_.CreateLShr(b_.CreateBitCast(word, i32), uint64_t{16}),
+                     *second = b_.CreateBitCast(v, i32);
         if (exists) second = b_.CreateSelect(exists, second, llvm::Constant::getNullValue(i32));
         word = b_.CreateBitCast(b_.CreateOr(first, second), v->getType());
       }
@@ -414,8 +415,7 @@ std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row
                                                         Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr& load = k_.instrs[product_.sum.column];
-  if (t.packs_columns ||
-      !loops::step_of_columns(k_, product_.sum)->is_constant(t.columns * t.elements_of_step()) ||
+  if (t.packs_columns || !loops::step_of_columns(k_, product_.sum)->is_constant(t.columns * t.elements_of_step()) ||
       (product_.one_slice && !outer_ranges().empty()))
     return std::nullopt;
   b_.SetInsertPoint(scopes_.back().end);

@@ -236,7 +236,7 @@ class Emitter {
     llvm::Value *rows = nullptr, *columns = nullptr, *sums = nullptr;             // in scratch
     llvm::Value* pointers = nullptr;                                              // to the rows; in scratch, too
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
-    llvm::Value* steps = nullptr;  // of the last Inner range
+    llvm::Value* steps = nullptr;                                                 // of the last Inner range
     bool one_slice = false;
     llvm::Value *in_first = nullptr, *in_last = nullptr;  // the ranges around the slices are at their first, last value
   } product_;

@@ -119,7 +119,8 @@ Value* padded(Builder& b, const Operand& o, const Product& p) {
 std::optional<Product> unaligned_product(Node* n, const PassContext& context) {
   std::optional<Product> p = product_of(n, context.device);
   if (!p || !find_padding(*p) || !pays(*p)) return std::nullopt;
-  if (context.computes_product && context.computes_product(p->node->results[0]->type.dtype, p->sizes[Rows], p->sizes[Columns], p->sizes[Inner]))
+  if (context.computes_product &&
+      context.computes_product(p->node->results[0]->type.dtype, p->sizes[Rows], p->sizes[Columns], p->sizes[Inner]))
     return std::nullopt;
   return p;
 }

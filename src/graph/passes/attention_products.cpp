@@ -6,8 +6,8 @@
 //
 // The library's kernel is FlashAttention. Its time divided by ours, measured with AVX-512, two cores and heads of 64
 // elements: 64 to 197 queries and keys of 6 to 12 heads 1.5 to 1.9, 256 1.23, 512 1.14 (causal 1.46), 8 sequences of
-// 128 with 12 heads 1.26. From 1024 queries on it is about 1, and the pass leaves the call as it is. With BF16: 64 to 512
-// queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0.
+// 128 with 12 heads 1.26. From 1024 queries on it is about 1, and the pass leaves the call as it is. With BF16: 64 to
+// 512 queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0.
 #include <algorithm>
 #include <limits>
 
@@ -62,7 +62,9 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
   const int64_t bytes = heads * queries * a.count * element_size(DType::F32);
   a.blocks = (bytes + context.cache_bytes - 1) / context.cache_bytes;
   const bool divides = a.queries.is_constant() && context.vector_bytes >= kVectorOfBlocks;
-  if (a.count == 0 || a.size == 0 || a.blocks > std::min(q.dtype == DType::F32 ? kMostBlocks : kMostBlocksOfBf16, divides ? queries : 1)) return std::nullopt;
+  if (a.count == 0 || a.size == 0 ||
+      a.blocks > std::min(q.dtype == DType::F32 ? kMostBlocks : kMostBlocksOfBf16, divides ? queries : 1))
+    return std::nullopt;
   const int64_t rows = queries / a.blocks;
   const bool pairs = q.dtype == DType::BF16;
   if (!context.computes_product(q.dtype, rows, a.count, a.size) ||

@@ -73,10 +73,10 @@ int64_t hint_rows(const Node& linear) {
 bool kernel_computes_in_registers(const Node& linear, const PassContext& context) {
   const TensorType &x = linear.input(0)->type, &w = linear.input(1)->type, &y = linear.results[0]->type;
   // A kernel reads BF16 in pairs, but not along an odd row of the weight.
-  const bool reads = x.dtype != DType::BF16 || provably_divisible(x.sizes.back(), 2) || !w.strides.back().is_constant(1);
-  return context.computes_product && context.device == DeviceType::CPU && w.dtype == x.dtype &&
-         y.dtype == x.dtype && reads && w.dim() == 2 && x.dim() >= 2 && w.sizes[0].is_constant() &&
-         w.sizes[1].is_constant() &&
+  const bool reads =
+      x.dtype != DType::BF16 || provably_divisible(x.sizes.back(), 2) || !w.strides.back().is_constant(1);
+  return context.computes_product && context.device == DeviceType::CPU && w.dtype == x.dtype && y.dtype == x.dtype &&
+         reads && w.dim() == 2 && x.dim() >= 2 && w.sizes[0].is_constant() && w.sizes[1].is_constant() &&
          context.computes_product(x.dtype, hint_rows(linear), w.sizes[0].constant(), w.sizes[1].constant());
 }
 

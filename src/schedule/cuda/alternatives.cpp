@@ -193,7 +193,7 @@ class Lister {
 
 }  // namespace
 
-std::vector<std::shared_ptr<const Kernel>> alternatives(const Kernel& kernel, const Target& target) {
+std::vector<std::shared_ptr<const Kernel>> thread_alternatives(const Kernel& kernel, const Target& target) {
   return Lister(kernel, target).run();
 }
 

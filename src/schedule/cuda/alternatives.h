@@ -1,4 +1,4 @@
-// Alternative schedules of a GPU kernel, for tuning by measurement.
+// Alternative schedules of a GPU kernel (schedule/alternatives.h).
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@ namespace vesta::schedule {
 
 // Kernels that differ from this one in Threads and tile size alone. They compute the same, with sums in another order.
 // Each is verified and fits the target's registers and shared memory. At most 12; those that differ least come first.
-std::vector<std::shared_ptr<const loops::Kernel>> alternatives(const loops::Kernel& kernel, const Target& target);
+std::vector<std::shared_ptr<const loops::Kernel>> thread_alternatives(const loops::Kernel& kernel,
+                                                                      const Target& target);
 
 }  // namespace vesta::schedule
