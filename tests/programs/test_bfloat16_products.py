@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,3 +204,12 @@ def test_what_stays_a_call() -> None:
     expect_equal(plain, q, q, q, is_kernel=False, skip_passes=["attention-products"])
     x, w = torch.randn(40, 32, dtype=torch.float16), torch.randn(48, 32, dtype=torch.float16)
     expect_equal(F.linear, x, w, is_kernel=False)
+
+
+def test_the_benchmark() -> None:
+    """Times are not judged: other tests run beside it."""
+    command = [sys.executable, "-m", "bench.bfloat16", "--json", "--rounds", "2", "--models", "mobilenetv3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    found = json.loads(done.stdout)["mobilenetv3"]
+    assert set(found) == {"float32", "bfloat16", "eager", "to float32", "to eager"}
+    assert all(value > 0 for value in found.values())
