@@ -163,7 +163,8 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
 
 int64_t elements_of_step(DType element) { return RegisterTile{.pairs = element == DType::BF16}.elements_of_step(); }
 
-// The instructions for tiles of a matrix multiply BF16 several times as fast as those for vectors.
+// The instructions for tiles of a matrix multiply BF16 several times as fast as those for vectors. A Xeon that has them
+// takes longer for vdpbf16ps than for two multiply-adds of F32 (measured with 1 to 16 threads).
 bool has_matrix_tiles(const Target& target) { return has_feature(target, "amx-bf16"); }
 
 }  // namespace

@@ -451,9 +451,8 @@ void Emitter::fetch(const FetchedPart& part, Value* inner) {
 void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr &a = k_.instrs[product_.sum.row], &b = k_.instrs[product_.sum.column];
-  const Expr inner = k_.ranges.back().var;
-  llvm::Type* const element = b_.getFloatTy();
-  llvm::Type* const type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
+  llvm::Type* const word = b_.getFloatTy();
+  llvm::Type* const type = llvm::FixedVectorType::get(word, static_cast<unsigned>(lanes_));
 
   // The tile runs through these Inner ranges.
   const auto own = product_.one_slice ? inner_ranges() : inner_ranges().last(1);
@@ -465,7 +464,7 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     Value* const first = packed_row(row);
     const int64_t next = packs_rows_together() ? 1 : loops::packed_row_pitch(t);
     for (int64_t r = 0; r < rows; ++r)
-      row_at.push_back(b_.CreateGEP(element, product_.rows, b_.CreateAdd(first, number(r * next))));
+      row_at.push_back(b_.CreateGEP(word, product_.rows, b_.CreateAdd(first, number(r * next))));
     if (packs_rows_together()) row_step = number(t.rows);
   } else if (product_.pointers) {
     b_.SetInsertPoint(scopes_.back().end);
@@ -475,13 +474,13 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     Value* const offset = b_.CreateAdd(slice, begin);
     for (int64_t r = 0; r < rows; ++r) {
       Value* const at = b_.CreateConstGEP1_64(b_.getPtrTy(), first, static_cast<uint64_t>(r));
-      row_at.push_back(b_.CreateGEP(element, b_.CreateLoad(b_.getPtrTy(), at), offset));
+      row_at.push_back(b_.CreateGEP(word, b_.CreateLoad(b_.getPtrTy(), at), offset));
     }
   } else {
     Value* const from = pointer_at(a, shape_.row, row, own);
     Value* const stride = scalar(*coefficient_of(a.index, shape_.row));
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const first = b_.CreateGEP(element, from, begin);
+    Value* const first = b_.CreateGEP(word, from, begin);
     Value* const last = b_.CreateSub(b_.CreateSub(product_.end_row, number(1)), row);
     for (int64_t r = 0; r < rows; ++r) {
       Value* at = number(r);
@@ -495,7 +494,7 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     Value* const from = pointer_at(b, shape_.lane, column, own);
     column_step = scalar(steps(*loops::step_of_columns(k_, product_.sum)));
     b_.SetInsertPoint(scopes_.back().end);
-    column_at = b_.CreateGEP(element, from, b_.CreateMul(begin, column_step));
+    column_at = b_.CreateGEP(word, from, b_.CreateMul(begin, column_step));
   }
 
   const std::optional<FetchedPart> next = next_panel(rows, row, column, begin, end);
@@ -503,9 +502,13 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
   for (int64_t n = 0; n < rows * vectors; ++n) sums.push_back(p_.stack(type, "sum"));
   b_.SetInsertPoint(scopes_.back().end);
   Value* const tile_row =
-      b_.CreateGEP(element, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
+      b_.CreateGEP(word, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
   Value* const count = b_.CreateSub(end, begin);
   const bool ends_in_half = loops::ends_in_half_step(k_);
+  // Without an instruction for pairs, the products of their first elements are added up and then those of the second
+  // ones: the registers have no room for both.
+  const bool adds_pairs = t.pairs && p_.adds_pairs(lanes_), widens = t.pairs && !adds_pairs;
+  const int64_t passes = widens ? t.elements_of_step() : 1;
   // Adds the products of the rows' steps from first to last and of as many steps of the columns. `half`: of the first
   // element of each step alone.
   const auto add_products = [&](Value* first, Value* last, Value* columns_from, bool half = false) {
@@ -513,20 +516,25 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
       if (next) fetch(*next, k);
       b_.SetInsertPoint(scopes_.back().end);
       std::vector<Value*> columns;
-      Value* const at = b_.CreateGEP(element, columns_from, b_.CreateMul(k, column_step));
+      Value* const at = b_.CreateGEP(word, columns_from, b_.CreateMul(k, column_step));
       for (int64_t j = 0; j < vectors; ++j)
-        columns.push_back(b_.CreateAlignedLoad(
-            type, b_.CreateConstGEP1_64(element, at, static_cast<uint64_t>(j * lanes_)), operand_align()));
+        columns.push_back(b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(word, at, static_cast<uint64_t>(j * lanes_)),
+                                               operand_align()));
       Value* const step = b_.CreateMul(k, row_step);
-      for (int64_t r = 0; r < rows; ++r) {
-        Value* const place = b_.CreateGEP(element, row_at[static_cast<size_t>(r)], step);
-        Value* x = b_.CreateAlignedLoad(half ? operand_type() : element, place, operand_align());
-        if (half) x = b_.CreateBitCast(b_.CreateZExt(x, b_.getInt32Ty()), element);
-        Value* const each = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), x);
-        for (int64_t j = 0; j < vectors; ++j) {
-          llvm::AllocaInst* const sum = sums[static_cast<size_t>(r * vectors + j)];
-          Value *const column_words = columns[static_cast<size_t>(j)], *const before = b_.CreateLoad(type, sum);
-          b_.CreateStore(t.pairs ? p_.add_pairs(each, column_words, before) : p_.fma(each, column_words, before), sum);
+      for (int64_t element = 0; element < (half ? 1 : passes); ++element) {
+        const auto part = [&](Value* words) { return widens ? p_.element_of_pair(words, element) : words; };
+        std::vector<Value*> factors;
+        for (Value* c : columns) factors.push_back(part(c));
+        for (int64_t r = 0; r < rows; ++r) {
+          Value* const place = b_.CreateGEP(word, row_at[static_cast<size_t>(r)], step);
+          Value* x = b_.CreateAlignedLoad(half ? operand_type() : word, place, operand_align());
+          if (half) x = b_.CreateBitCast(b_.CreateZExt(x, b_.getInt32Ty()), word);
+          Value* const each = part(b_.CreateVectorSplat(static_cast<unsigned>(lanes_), x));
+          for (int64_t j = 0; j < vectors; ++j) {
+            llvm::AllocaInst* const sum = sums[static_cast<size_t>(r * vectors + j)];
+            Value *const factor = factors[static_cast<size_t>(j)], *const before = b_.CreateLoad(type, sum);
+            b_.CreateStore(adds_pairs ? p_.add_pairs(each, factor, before) : p_.fma(each, factor, before), sum);
+          }
         }
       }
     });
@@ -544,7 +552,7 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
         Value* const from = pointer_at(b, shape_.lane, column, own.last(1));
         b_.SetInsertPoint(scopes_.back().end);
         Value* const before = b_.CreateNeg(b_.CreateMul(first, column_step));
-        add_products(first, b_.CreateAdd(first, count), b_.CreateGEP(element, from, before));
+        add_products(first, b_.CreateAdd(first, count), b_.CreateGEP(word, from, before));
       });
     } else {
       Value* const next_piece = b_.CreateAdd(piece, number(loops::kRegisterPiece));
@@ -567,7 +575,7 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     }
     for (int64_t n = 0; n < rows * vectors; ++n) {
       const int64_t at = n / vectors * t.columns + n % vectors * lanes_;
-      Value* const place = b_.CreateConstGEP1_64(element, tile_row, static_cast<uint64_t>(at));
+      Value* const place = b_.CreateConstGEP1_64(word, tile_row, static_cast<uint64_t>(at));
       Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);
       if (adds) sum = b_.CreateSelect(adds, b_.CreateFAdd(sum, b_.CreateAlignedLoad(type, place, kFloat)), sum);
       b_.CreateAlignedStore(sum, place, kFloat);

@@ -91,21 +91,22 @@ Value* Primitives::fma(Value* a, Value* b, Value* c) {
   return b_.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
 }
 
+bool Primitives::adds_pairs(int lanes) const {
+  return has_feature(target_, "avx512bf16") && (lanes == 16 || lanes == 8);
+}
+
 Value* Primitives::add_pairs(Value* a, Value* b, Value* sum) {
   const int lanes = lanes_of(sum);
-  if (has_feature(target_, "avx512bf16") && (lanes == 16 || lanes == 8)) {
-    Type* const pairs = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * lanes));
-    const auto id = lanes == 16 ? Intrinsic::x86_avx512bf16_dpbf16ps_512 : Intrinsic::x86_avx512bf16_dpbf16ps_256;
-    return b_.CreateIntrinsic(id, {}, {sum, b_.CreateBitCast(a, pairs), b_.CreateBitCast(b, pairs)});
-  }
-  Type* const i32 = like(b_.getInt32Ty(), sum);
-  const auto first = [&](Value* v) {
-    return b_.CreateBitCast(b_.CreateShl(b_.CreateBitCast(v, i32), uint64_t{16}), sum->getType());
-  };
-  const auto second = [&](Value* v) {
-    return b_.CreateBitCast(b_.CreateAnd(b_.CreateBitCast(v, i32), integer(i32, -0x10000)), sum->getType());
-  };
-  return fma(second(a), second(b), fma(first(a), first(b), sum));
+  Type* const pairs = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * lanes));
+  const auto id = lanes == 16 ? Intrinsic::x86_avx512bf16_dpbf16ps_512 : Intrinsic::x86_avx512bf16_dpbf16ps_256;
+  return b_.CreateIntrinsic(id, {}, {sum, b_.CreateBitCast(a, pairs), b_.CreateBitCast(b, pairs)});
+}
+
+Value* Primitives::element_of_pair(Value* word, int64_t element) {
+  Type* const i32 = like(b_.getInt32Ty(), word);
+  Value* const bits = b_.CreateBitCast(word, i32);
+  Value* const wide = element == 0 ? b_.CreateShl(bits, uint64_t{16}) : b_.CreateAnd(bits, integer(i32, -0x10000));
+  return b_.CreateBitCast(wide, word->getType());
 }
 
 // ---- Types ----------------------------------------------------------------------------------------------------------

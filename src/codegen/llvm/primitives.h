@@ -35,8 +35,11 @@ class Primitives {
   // Rounds floats to BF16. Each 32-bit word has the element in its upper half; its lower half is undefined.
   llvm::Value* round_bf16(llvm::Value* v);
 
-  // sum + the products of both elements of each pair: a and b are pairs of BF16, in words that are held as floats.
+  // Pairs of BF16 are words that are held as floats. sum + the products of both elements of each pair, if the target
+  // adds pairs in vectors of this length.
+  bool adds_pairs(int lanes) const;
   llvm::Value* add_pairs(llvm::Value* a, llvm::Value* b, llvm::Value* sum);
+  llvm::Value* element_of_pair(llvm::Value* word, int64_t element);
   llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   // Calls the vector or lane function for p.
   llvm::Value* call_function(Prim p, DType t, llvm::Value* a, llvm::Value* b);
