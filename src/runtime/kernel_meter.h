@@ -1,4 +1,4 @@
-// Measures kernels on the CPU, with the threads that a run has.
+// Measures kernels on the CPU with as many threads as a run uses.
 #pragma once
 
 #include <memory>

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "graph/passes/attention.h"
+#include "graph/passes/panels.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
@@ -66,9 +67,8 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
       a.blocks > std::min(q.dtype == DType::F32 ? kMostBlocks : kMostBlocksOfBf16, divides ? queries : 1))
     return std::nullopt;
   const int64_t rows = queries / a.blocks;
-  const bool pairs = q.dtype == DType::BF16;
   if (!context.computes_product(q.dtype, rows, a.count, a.size) ||
-      !context.computes_product(q.dtype, rows, a.size, a.count) || (pairs && a.size % 2 != 0))
+      !context.computes_product(q.dtype, rows, a.size, a.count) || !has_whole_steps(q.dtype, a.size))
     return std::nullopt;
   if (a.mask) {
     const TensorType& t = a.mask->type;

@@ -110,8 +110,8 @@ class Products {
 
   // The type of a product's operands.
   static DType element_of(const Convolution& c) {
-    const bool pairs = c.x->type.dtype != DType::BF16 || provably_divisible(c.w->type.sizes[1], 2);
-    return pairs ? c.x->type.dtype : DType::F32;
+    const DType type = c.x->type.dtype;
+    return has_whole_steps(type, c.w->type.sizes[1]) ? type : DType::F32;
   }
 
   static Value* prepacked(Node* node) {

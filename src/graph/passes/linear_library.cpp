@@ -1,6 +1,7 @@
 // Turns aten::linear, with the activation or the addition that follows it, into one call of oneDNN's fused linear
 // operator (library.h) on plain weights. For inference on the CPU only.
 #include "graph/passes/library.h"
+#include "graph/passes/panels.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
@@ -72,9 +73,8 @@ int64_t hint_rows(const Node& linear) {
 
 bool kernel_computes_in_registers(const Node& linear, const PassContext& context) {
   const TensorType &x = linear.input(0)->type, &w = linear.input(1)->type, &y = linear.results[0]->type;
-  // A kernel reads BF16 in pairs, but not along an odd row of the weight.
-  const bool reads =
-      x.dtype != DType::BF16 || provably_divisible(x.sizes.back(), 2) || !w.strides.back().is_constant(1);
+  // A kernel reads no pairs along an odd row of the weight.
+  const bool reads = has_whole_steps(x.dtype, x.sizes.back()) || !w.strides.back().is_constant(1);
   return context.computes_product && context.device == DeviceType::CPU && w.dtype == x.dtype && y.dtype == x.dtype &&
          reads && w.dim() == 2 && x.dim() >= 2 && w.sizes[0].is_constant() && w.sizes[1].is_constant() &&
          context.computes_product(x.dtype, hint_rows(linear), w.sizes[0].constant(), w.sizes[1].constant());

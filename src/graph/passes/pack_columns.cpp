@@ -29,7 +29,7 @@ bool pack_columns(Graph& graph, const PassContext& context) {
     if (!is_view_of_constant(parameters, w)) return;
     const int64_t inner = w->type.sizes[1].constant();
     const int64_t panel = context.panel_of(w->type.dtype, kPanelRows, w->type.sizes[0].constant(), inner, inner);
-    if (panel == 0 || (w->type.dtype == DType::BF16 && inner % 2 != 0)) return;
+    if (panel == 0 || !has_whole_steps(w->type.dtype, inner)) return;
     Value*& made = packed[w];
     const int64_t bytes = made ? 0 : panel_bytes(w->type, panel);
     if (bytes > left || !rewriter.may()) return;

@@ -14,6 +14,8 @@ int64_t panel_budget(const Graph& graph, const PassContext& context) {
   return most_packed(context) - prepacked_bytes(graph);
 }
 
+bool has_whole_steps(DType type, Expr elements) { return type != DType::BF16 || provably_divisible(elements, 2); }
+
 int64_t panel_bytes(const TensorType& weight, int64_t panel) {
   const int64_t rows = weight.sizes[0].constant();
   return bytes_of(weight).value() / rows * ((rows + panel - 1) / panel * panel);

@@ -12,6 +12,10 @@ int64_t most_packed(const PassContext& context);
 // How many of these are left.
 int64_t panel_budget(const Graph& graph, const PassContext& context);
 
+// Whether a CPU's kernel reads all elements of a row of this type and size in whole steps: BF16 are read in pairs
+// (loops/register_product.h).
+bool has_whole_steps(DType type, Expr elements);
+
 // The bytes of a weight in panels of so many rows. The last one is filled up with zeros.
 int64_t panel_bytes(const TensorType& weight, int64_t panel);
 // A constant weight in panels, computed once: vesta::in_panels.

@@ -4,6 +4,7 @@
 // the patches.
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
+#include "graph/passes/panels.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/rules/decompose.h"
@@ -70,7 +71,7 @@ bool write_patch_products(Graph& graph, const PassContext& context) {
     const auto &w = c->w->type.sizes, &y = n->results[0]->type.sizes;
     Node* const sequence = sequence_of(graph, *n);
     const Expr inner = w[1] * w[2] * w[3];
-    if (!sequence || !w[0].is_constant() || !inner.is_constant() || (type != DType::F32 && inner.constant() % 2 != 0) ||
+    if (!sequence || !w[0].is_constant() || !inner.is_constant() || !has_whole_steps(type, inner) ||
         !context.computes_product(type, hint(y[0] * y[2] * y[3]), w[0].constant(), inner.constant()))
       continue;
     if (!rewriter.may()) break;
