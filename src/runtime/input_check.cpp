@@ -44,17 +44,17 @@ bool holds(artifact::Relation relation, int64_t left, int64_t right) {
 }
 
 // The address of a dense tensor's first element.
-[[gnu::always_inline]] inline const void* address_of(const c10::TensorImpl* impl, size_t item) {
+[[gnu::always_inline]] inline const void* address_of(const c10::TensorImpl* impl, size_t item, bool empty) {
   c10::StorageImpl* const storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  if (!storage || impl->numel() == 0) return nullptr;
+  if (!storage || empty) return nullptr;
   const auto* const data = static_cast<const char*>(storage->_mutable_data_ptr_no_checks().get());
   return data ? data + static_cast<size_t>(impl->storage_offset()) * item : nullptr;
 }
 
-[[gnu::always_inline]] inline void prefetch(const CallInputs& in, size_t i, size_t count) {
+[[gnu::always_inline]] inline void prefetch(std::span<const at::Tensor> tensors, size_t i) {
   constexpr size_t kAhead = 12;
-  if (i + 2 * kAhead < count) prefetch_tensor(in.tensor(i + 2 * kAhead));
-  if (i + kAhead < count) prefetch_storage(in.tensor(i + kAhead));
+  if (i + 2 * kAhead < tensors.size()) prefetch_tensor(tensors[i + 2 * kAhead]);
+  if (i + kAhead < tensors.size()) prefetch_storage(tensors[i + kAhead]);
 }
 
 bool is_aligned(const void* address, uint8_t alignment) {
@@ -102,6 +102,8 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
         }
       }
     }
+    const auto is_zero = [](const artifact::Size& s) { return s.is_constant() && s.steps[0].value == 0; };
+    t.empty = std::any_of(input.type.sizes.begin(), input.type.sizes.end(), is_zero);
     tensors_.push_back(t);
   }
   has_constant_types_ = std::all_of(tensors_.begin(), tensors_.end(), [](const Tensor& t) { return t.constant; });
@@ -128,7 +130,7 @@ void read_addresses(const CallInputs& in, Addresses& addresses) {
   addresses.clear();
   for (size_t i = 0; i < in.tensor_count(); ++i) {
     const c10::TensorImpl* const impl = in.tensor(i).unsafeGetTensorImpl();
-    addresses.push_back(address_of(impl, impl->dtype().itemsize()));
+    addresses.push_back(address_of(impl, impl->dtype().itemsize(), impl->numel() == 0));
   }
 }
 
@@ -193,30 +195,43 @@ void InputCheck::read_symbols(const CallInputs& in, SymbolValues& symbols) const
   }
 }
 
+// Flattened: most accessors of TensorImpl are too large for GCC to inline them by itself, and a call's inputs may be
+// hundreds of tensors.
+[[gnu::flatten]] bool InputCheck::types_hold(std::span<const at::Tensor> tensors, const Tensor* want,
+                                             const void** addresses) const {
+  const uint64_t keys = ~ignored_keys();
+  const int64_t* const constants = expected_.data();
+  for (size_t i = 0; i < tensors.size(); ++i, ++want) {
+    prefetch(tensors, i);
+    const c10::TensorImpl* const impl = tensors[i].unsafeGetTensorImpl();
+    // An undefined tensor has other dispatch keys.
+    if ((impl->key_set().raw_repr() & keys) != want->keys || impl->dtype() != want->type ||
+        impl->device() != want->device || impl->has_symbolic_sizes_strides())
+      return false;
+    const c10::IntArrayRef sizes = impl->sizes();
+    if (sizes.size() != static_cast<size_t>(want->dim)) return false;
+    bool empty = want->empty;
+    if (want->constant) {
+      const int64_t* const strides = impl->strides().data();
+      const int64_t *const expected = constants + want->first, *const expected_strides = expected + want->dim;
+      for (int32_t d = 0; d < want->dim; ++d)
+        if (sizes[d] != expected[d] || strides[d] != expected_strides[d]) return false;
+    } else {
+      empty = impl->numel() == 0;
+    }
+    addresses[i] = address_of(impl, want->item, empty);
+    if (!is_aligned(addresses[i], want->alignment)) return false;
+  }
+  return true;
+}
+
 bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols, Addresses& addresses) const {
   const size_t count = tensors_.size();
   if (in.tensor_count() != count || in.integers.size() < static_cast<size_t>(integers_)) return false;
   addresses.resize_for_overwrite(count);
-  const uint64_t keys = ~ignored_keys();
-  for (size_t i = 0; i < count; ++i) {
-    prefetch(in, i, count);
-    const Tensor& want = tensors_[i];
-    const c10::TensorImpl* const impl = in.tensor(i).unsafeGetTensorImpl();
-    // An undefined tensor has other dispatch keys.
-    if ((impl->key_set().raw_repr() & keys) != want.keys || impl->dtype() != want.type ||
-        impl->device() != want.device || impl->has_symbolic_sizes_strides())
-      return false;
-    const c10::IntArrayRef sizes = impl->sizes();
-    if (sizes.size() != static_cast<size_t>(want.dim)) return false;
-    if (want.constant) {
-      const int64_t* const strides = impl->strides().data();
-      const int64_t* const expected = expected_.data() + want.first;
-      for (int32_t d = 0; d < want.dim; ++d)
-        if (sizes[d] != expected[d] || strides[d] != expected[want.dim + d]) return false;
-    }
-    addresses[i] = address_of(impl, want.item);
-    if (!is_aligned(addresses[i], want.alignment)) return false;
-  }
+  if (!types_hold(in.arguments, tensors_.data(), addresses.data())) return false;
+  const size_t bound = in.arguments.size();
+  if (!types_hold(in.bound, tensors_.data() + bound, addresses.data() + bound)) return false;
   if (has_facts_ && !facts_hold(in, addresses)) return false;
   if (artifact_->is_static) return true;
   read_symbols(in, symbols);

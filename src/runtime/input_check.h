@@ -54,9 +54,12 @@ class InputCheck {
     int32_t dim = 0;
     int32_t first = 0;      // index into expected_: first the sizes of its dimensions, then their strides
     bool constant = true;   // no size or stride is symbolic
+    bool empty = false;     // a size is the constant 0
     uint8_t alignment = 1;  // a power of two
     uint8_t item = 0;       // bytes of an element
   };
+  // Whether each tensor is what its `want` says, symbolic sizes and strides aside. Writes their addresses.
+  bool types_hold(std::span<const at::Tensor> tensors, const Tensor* want, const void** addresses) const;
   bool facts_hold(const CallInputs& in, const Addresses& addresses) const;
   // Whether inputs that are written share no memory with other inputs.
   bool mutated_apart(const CallInputs& in, const Addresses& addresses) const;
