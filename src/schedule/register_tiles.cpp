@@ -170,7 +170,8 @@ bool has_matrix_tiles(const Target& target) { return has_feature(target, "amx-bf
 }  // namespace
 
 bool computes_in_registers(DType element, int64_t rows, int64_t columns, int64_t inner, const Target& target) {
-  const bool takes = element == DType::F32 || (element == DType::BF16 && !has_matrix_tiles(target));
+  const bool takes =
+      element == DType::F32 || element == DType::F16 || (element == DType::BF16 && !has_matrix_tiles(target));
   return target.device == DeviceType::CPU && takes && !forms(target).empty() && rows >= kLeastRows &&
          columns >= kLeastColumns && inner >= kLeastInner;
 }

@@ -47,7 +47,8 @@ void matmul(const NodeArgs& args, Guards& g, Results& results) {
 }
 void matmul_f32(const NodeArgs& args, Guards& g, Results& results) {
   matmul(args, g, results);
-  VESTA_USER_CHECK(args.tensor(0).dtype == DType::BF16, "matmul_f32 takes bfloat16");
+  VESTA_USER_CHECK(is_narrow(args.tensor(0).dtype) && !is_float8(args.tensor(0).dtype),
+                   "matmul_f32 takes bfloat16 and float16");
   results[0].dtype = DType::F32;
 }
 void addmm(const NodeArgs& args, Guards& g, Results& results) {
