@@ -27,12 +27,20 @@ class Dependence {
   std::vector<char> depends_;
 };
 
-// Whether r loads an element of the operands' type, without a mask, of a buffer that the kernel does not write.
-bool is_plain_load(const Kernel& k, Ref r) {
+// Whether r loads an element, without a mask, of a buffer that the kernel does not write.
+bool is_free_load(const Kernel& k, Ref r) {
   const Instr& i = k.instrs[r];
-  const DType element = k.registers.pairs ? DType::BF16 : DType::F32;
-  return i.kind == InstrKind::Load && i.dtype == element && i.in[0] == kNoRef &&
-         !k.buffers[static_cast<size_t>(i.buffer)].written;
+  return i.kind == InstrKind::Load && i.in[0] == kNoRef && !k.buffers[static_cast<size_t>(i.buffer)].written;
+}
+
+// Whether such a load is of the operands' type.
+bool is_plain_load(const Kernel& k, Ref r) {
+  return is_free_load(k, r) && k.instrs[r].dtype == (k.registers.pairs ? DType::BF16 : DType::F32);
+}
+
+bool is_next_along(const Kernel& k, Ref load, Expr var) {
+  const auto along = coefficient_of(k.instrs[load].index, var);
+  return along && along->is_constant(1);
 }
 
 const Range& row_range(const Kernel& k) { return k.ranges[static_cast<size_t>(k.vector) - 1]; }
@@ -40,9 +48,12 @@ const Range& column_range(const Kernel& k) { return k.ranges[static_cast<size_t>
 
 }  // namespace
 
-bool reads_along(const Kernel& k, Ref r, Expr var) {
-  const auto along = is_plain_load(k, r) ? coefficient_of(k.instrs[r].index, var) : std::nullopt;
-  return along && along->is_constant(1);
+bool reads_along(const Kernel& k, Ref r, Expr var) { return is_plain_load(k, r) && is_next_along(k, r, var); }
+
+Ref loaded_along(const Kernel& k, Ref factor, Expr var) {
+  const Instr& i = k.instrs[factor];
+  const Ref load = i.kind == InstrKind::Cast && !k.registers.pairs ? i.in[0] : factor;
+  return is_free_load(k, load) && is_next_along(k, load, var) ? load : kNoRef;
 }
 
 std::optional<RegisterSum> register_sum(std::span<const Instr> instrs, std::span<const Ref> loop, Expr row,

@@ -123,6 +123,55 @@ TEST(RegisterProducts, EveryFormOfOperands) {
   }
 }
 
+// Operands of other types are packed as F32. `in_panels`: the columns lie in panels, one of which a tile has.
+void expect_converted(const Case& c, const Form& f, DType type, bool in_panels) {
+  SCOPED_TRACE(fmt::format("{} {} x {} x {}, {} {} {}", name(type), c.rows, c.columns, c.inner, f.rows_along_inner,
+                           f.columns_along_inner, in_panels));
+  const int64_t tile = c.tile_vectors * host_lanes(), whole = (c.columns + tile - 1) / tile * tile;
+  const std::string operands = text(R"(kernel
+range p0 parallel M
+range p1 parallel N
+range r0 inner K
+vector p1 lanes LANES
+block BLOCK
+registers TR by TC rows RB slice SLICE packs rows packs columns
+buffer b0 TYPE read
+buffer b1 TYPE read
+buffer b2 f32 write
+stage loop
+  %0 = load TYPE b0[ROW]
+  %1 = cast f32 %0
+  %2 = load TYPE b1[COLUMN]
+  %3 = cast f32 %2
+  %4 = mul f32 %1 %3
+  %5 = accumulate f32 sum %4
+stage
+  %6 = result f32 %5
+  store f32 b2[p1 + N*p0] %6
+)",
+                                    {{"TYPE", std::string(name(type))},
+                                     {"ROW", f.rows_along_inner ? "r0 + K*p0" : "p0 + M*r0"},
+                                     {"COLUMN", in_panels               ? "(p1 % TC) + TC*r0 + K*TC*(p1 // TC)"
+                                                : f.columns_along_inner ? "r0 + K*p1"
+                                                                        : "p1 + N*r0"}});
+  const double error = 16.0 * static_cast<double>(c.inner) * 0x1p-24 * (type == DType::I8 ? 1024 : 1);
+  expect_same(*loops::parse_kernel(with_sizes(operands, c, std::to_string(c.rows))),
+              {random_array(type, c.rows * c.inner, 1), random_array(type, whole * c.inner, 2),
+               random_array(DType::F32, c.rows * c.columns, 3)},
+              {}, 8, error);
+}
+
+TEST(RegisterProducts, OperandsOfOtherTypes) {
+  const int64_t lanes = host_lanes();
+  for (const DType type : {DType::F16, DType::I8})
+    for (const Form& f : kForms)
+      for (const bool in_panels : {false, true}) {
+        expect_converted({16, 4 * lanes, 4 * lanes, 4, 2, 8, 2, 4}, f, type, in_panels);
+        expect_converted({13, 2 * lanes + 3, 2 * lanes + 5, 6, 2, 12, 1, 1}, f, type, in_panels);
+        expect_converted({3, lanes - 1, lanes - 3, 4, 1, 4, 1, 1}, f, type, in_panels);
+      }
+}
+
 TEST(RegisterProducts, ColumnsThatAreReadInPlace) {
   const int64_t lanes = host_lanes();
   for (const bool packs : {false, true}) {

@@ -205,10 +205,22 @@ void Emitter::pack_rows(Value* begin, Value* end) {
     Value* const all = number(k_.ranges.back().extent.constant());
     last = b_.CreateSelect(b_.CreateICmpSLT(last, all), last, all);
   }
+  const Ref load = packs_rows_together() ? loops::kNoRef : loops::loaded_along(k_, product_.sum.row, inner);
   loop(done, product_.end_row, 1, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
-    loop(first, last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
+    Value* rest = first;
+    if (load != loops::kNoRef && !t.pairs) {
+      rest = b_.CreateSub(last, b_.CreateURem(b_.CreateSub(last, first), number(lanes_)));
+      loop(first, rest, lanes_, 4, shape_.innermost, true, inner, [&](Value* k) {
+        Value* const from = base_pointer(k_.instrs[load].buffer, k_.instrs[load].index);
+        b_.SetInsertPoint(scopes_.back().end);
+        b_.CreateAlignedStore(load_as_floats(k_.instrs[load].dtype, from),
+                              b_.CreateGEP(element, to, b_.CreateSub(k, first)), kFloat);
+      });
+      b_.SetInsertPoint(scopes_.back().end);
+    }
+    loop(rest, last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
       Value* v = get(product_.sum.row, 0);
       b_.SetInsertPoint(scopes_.back().end);
       if (t.pairs)
@@ -221,6 +233,13 @@ void Emitter::pack_rows(Value* begin, Value* end) {
       b_.CreateAlignedStore(v, b_.CreateGEP(operand_type(), to, at), operand_align());
     });
   });
+}
+
+// A vector of neighbours in memory, converted to F32.
+Value* Emitter::load_as_floats(DType type, Value* from) {
+  Value* const v =
+      b_.CreateAlignedLoad(p_.memory_type(type, lanes_), from, llvm::Align(static_cast<uint64_t>(element_size(type))));
+  return p_.cast(type, DType::F32, p_.from_memory(type, v));
 }
 
 // The words of a step of a tile's rows, which lie beside each other. `from`: where each element of the step begins.
@@ -270,10 +289,10 @@ Value* Emitter::packed_row(Value* row) {
 // Copies a tile of columns: its vectors beside each other.
 void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
-  const Instr& i = k_.instrs[product_.sum.column];
   const Expr inner = k_.ranges.back().var, extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
   // Squares are turned in registers where neighbours lie along the inner range.
-  const bool turns = loops::reads_along(k_, product_.sum.column, inner) && coefficient_of(i.index, shape_.lane) &&
+  const Ref load = loops::loaded_along(k_, product_.sum.column, inner);
+  const bool turns = load != loops::kNoRef && coefficient_of(k_.instrs[load].index, shape_.lane) &&
                      slices_have_vectors() && !loops::ends_in_half_step(k_);
   const bool whole = provably_divisible(extent, t.columns);
   // A row of memory is read at once where all its vectors are full.
@@ -283,7 +302,7 @@ void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
   loop(column, after, int64_t{vectors} * lanes_, 3, 6, true, shape_.lane, [&](Value* lane) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const to = b_.CreateGEP(b_.getFloatTy(), product_.columns, b_.CreateSub(lane, column));
-    if (turns) return turn_columns(to, begin, end);
+    if (turns) return turn_columns(k_.instrs[load], to, begin, end);
     if (!whole) {
       // A vector of the tile may lie past the end as a whole.
       Value *const left = b_.CreateSub(product_.end_column, lane), *const none = number(0);
@@ -330,9 +349,8 @@ std::vector<Value*> Emitter::words_of_columns(Value* step, int vectors, bool pre
 
 // Packs a vector of columns whose elements are neighbours along the inner range: reads squares, turns them in
 // registers. The last square ends with the slice and may overlap the one before it.
-void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
+void Emitter::turn_columns(const Instr& i, Value* to, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
-  const Instr& i = k_.instrs[product_.sum.column];
   const Expr inner = k_.ranges.back().var, step = *coefficient_of(i.index, shape_.lane);
   const bool whole = provably_divisible(k_.ranges[static_cast<size_t>(k_.vector)].extent, t.columns);
   Value* const lane = scalar(shape_.lane);
@@ -340,21 +358,24 @@ void Emitter::turn_columns(Value* to, Value* begin, Value* end) {
   Value* const from = base_pointer(i.buffer, rest);
   Value* const stride = scalar(step);
   b_.SetInsertPoint(scopes_.back().end);
-  llvm::Type* const type = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes_));
+  llvm::Type *const element = p_.memory_type(i.dtype, 1), *const word = t.pairs ? b_.getFloatTy() : element;
+  llvm::Type* const pairs = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes_));
   std::vector<Value*> columns;
   Value* const last = b_.CreateSub(product_.end_column, number(1));
   for (int l = 0; l < lanes_; ++l) {
     Value* at = b_.CreateAdd(lane, number(l));
     if (!whole) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
-    columns.push_back(b_.CreateGEP(operand_type(), from, b_.CreateMul(at, stride)));
+    columns.push_back(b_.CreateGEP(element, from, b_.CreateMul(at, stride)));
   }
   Value* const latest = b_.CreateSub(end, number(lanes_));
   loop(begin, end, lanes_, 6, shape_.innermost, true, 0, [&](Value* k) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
     std::vector<Value*> v;
-    for (Value* c : columns)
-      v.push_back(b_.CreateAlignedLoad(type, b_.CreateGEP(b_.getFloatTy(), c, first), operand_align()));
+    for (Value* c : columns) {
+      Value* const at = b_.CreateGEP(word, c, first);
+      v.push_back(t.pairs ? b_.CreateAlignedLoad(pairs, at, operand_align()) : load_as_floats(i.dtype, at));
+    }
     turn_square(v);
     Value* const at = b_.CreateMul(b_.CreateSub(first, begin), number(t.columns));
     Value* place = b_.CreateGEP(b_.getFloatTy(), to, at);

@@ -165,12 +165,13 @@ class Emitter {
   void prefetch_inner(const loops::Instr& i, int64_t elements);
   void pack_columns(llvm::Value* column, llvm::Value* begin, llvm::Value* end);
   std::vector<llvm::Value*> words_of_columns(llvm::Value* step, int vectors, bool prefetches);
-  void turn_columns(llvm::Value* to, llvm::Value* begin, llvm::Value* end);
+  void turn_columns(const loops::Instr& i, llvm::Value* to, llvm::Value* begin, llvm::Value* end);
   bool slices_have_vectors() const;
   bool packs_rows_together() const;
   Expr steps(Expr elements) const;
   llvm::Type* operand_type();
   llvm::Align operand_align() const;
+  llvm::Value* load_as_floats(DType type, llvm::Value* from);
   llvm::Value* rows_of_step(std::span<llvm::Value* const> from, int64_t first_row);
   void at_element(llvm::Value* step, int64_t element, const std::function<void(llvm::Value* exists)>& body);
   llvm::Value* packed_row(llvm::Value* row);
