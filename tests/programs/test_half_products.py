@@ -123,10 +123,11 @@ CONVOLUTIONS = [
 
 
 @pytest.mark.parametrize("layer", CONVOLUTIONS, ids=str)
-def test_convolutions(layer: nn.Conv2d) -> None:
-    layer = layer.to(BF16)
+@halves
+def test_convolutions(layer: nn.Conv2d, half: torch.dtype) -> None:
+    layer = layer.to(half)
     for images in (1, 2):
-        x = torch.randn(images, layer.in_channels, 12, 11).to(BF16)
+        x = torch.randn(images, layer.in_channels, 12, 11).to(half)
         expect_equal(nn.Sequential(layer, nn.ReLU()), x.to(memory_format=torch.channels_last))
 
 
@@ -140,13 +141,15 @@ def test_convolutions_of_an_odd_number_of_channels() -> None:
     expect_equal(nn.Sequential(nn.Conv2d(15, 32, 1), nn.ReLU()).to(BF16), x, is_kernel=False)
 
 
-def test_depthwise_convolutions() -> None:
+@halves
+def test_depthwise_convolutions(half: torch.dtype) -> None:
     for size, stride, padding in ((3, 1, 1), (5, 2, 2), (3, 1, 0)):
-        layer = nn.Sequential(nn.Conv2d(24, 24, size, stride, padding, groups=24), nn.Hardswish()).to(BF16)
-        expect_equal(layer, torch.randn(2, 24, 12, 11).to(BF16).to(memory_format=torch.channels_last))
+        layer = nn.Sequential(nn.Conv2d(24, 24, size, stride, padding, groups=24), nn.Hardswish()).to(half)
+        expect_equal(layer, torch.randn(2, 24, 12, 11).to(half).to(memory_format=torch.channels_last))
 
 
-def test_patches() -> None:
+@halves
+def test_patches(half: torch.dtype) -> None:
     """The first layer of a vision transformer."""
 
     class Patches(nn.Module):
@@ -157,7 +160,7 @@ def test_patches() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.layer(x).flatten(2).transpose(1, 2) * 2
 
-    expect_equal(Patches().to(BF16), torch.randn(2, 3, 32, 40).to(BF16))
+    expect_equal(Patches().to(half), torch.randn(2, 3, 32, 40).to(half))
 
 
 def heads(batch: int, count: int, length: int, size: int, half: torch.dtype = BF16) -> Tensor:

@@ -29,7 +29,7 @@ constexpr int kLeastConvolutions = 3;
 
 // Whether a convolution of this tensor runs in channels-last.
 bool is_candidate(const TensorType& x, const PassContext& context) {
-  if (context.device == DeviceType::CPU) return is_library_tensor(x, context);
+  if (context.device == DeviceType::CPU) return takes_channels_last(x, context);
   return (x.dtype == DType::F16 || x.dtype == DType::BF16) && x.device.type == context.device;
 }
 std::optional<Convolution> as_candidate(const Node& n, const PassContext& context) {

@@ -11,8 +11,8 @@
 // follows it.
 //
 // Products of BF16 read two channels at once. An operand with an odd number of channels, as colours are, is copied as
-// F32 instead. The copy with zeros around a depthwise convolution's operand is F32, too: its elements are read once for
-// each tap.
+// F32 instead, and so is one of F16 whose windows are larger than a pixel. The copy with zeros around a depthwise
+// convolution's operand is F32, too: its elements are read once for each tap.
 #include <algorithm>
 #include <map>
 
@@ -42,7 +42,7 @@ class Products {
 
   bool run() {
     graph_.for_each_node([&](Node* n) {
-      const std::optional<Convolution> c = as_library_convolution(*n, context_);
+      const std::optional<Convolution> c = as_channels_last_convolution(*n, context_);
       if (c && !n->prepacked && !rewriter_.is_output(n->results[0])) convolution(n, *c);
     });
     return rewriter_.changed();
@@ -52,9 +52,9 @@ class Products {
   void convolution(Node* n, const Convolution& c) {
     const TensorType &x = c.x->type, &w = c.w->type, &y = n->results[0]->type;
     const bool constant = std::all_of(w.sizes.begin(), w.sizes.end(), [](Expr e) { return e.is_constant(); });
-    if ((x.dtype != DType::F32 && x.dtype != DType::BF16) || !constant || !lies_channels_last(x)) return;
+    if (!constant || !lies_channels_last(x)) return;
     if (c.groups > 1) return depthwise(n, c);
-    const bool pointwise = w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1) && all_are(c.padding, 0);
+    const bool pointwise = is_pointwise(c);
     if (pointwise && !lies_channels_last(w)) return;  // a view of it is a matrix
     Value* made = nullptr;
     if (pointwise && is_one_pixel(x)) {
@@ -108,9 +108,15 @@ class Products {
     graph_.erase(n);
   }
 
-  // The type of a product's operands.
+  static bool is_pointwise(const Convolution& c) {
+    const TensorType& w = c.w->type;
+    return w.sizes[2].is_constant(1) && w.sizes[3].is_constant(1) && all_are(c.padding, 0);
+  }
+
+  // The type of a product's operands. F16 are converted once, not for each window that reads them.
   static DType element_of(const Convolution& c) {
     const DType type = c.x->type.dtype;
+    if (type == DType::F16 && !is_pointwise(c)) return DType::F32;
     return has_whole_steps(type, c.w->type.sizes[1]) ? type : DType::F32;
   }
 

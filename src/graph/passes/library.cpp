@@ -17,6 +17,18 @@ bool is_library_tensor(const TensorType& t, const PassContext& context) {
          (t.dtype == DType::F32 || (t.dtype == DType::BF16 && context.library_bf16));
 }
 
+bool takes_channels_last(const TensorType& t, const PassContext& context) {
+  constexpr int64_t kMany = 64;
+  return is_library_tensor(t, context) ||
+         (t.device.type == DeviceType::CPU && t.dtype == DType::F16 && context.computes_product &&
+          context.computes_product(t.dtype, kMany, kMany, kMany));
+}
+
+std::optional<Convolution> as_channels_last_convolution(const Node& n, const PassContext& context) {
+  std::optional<Convolution> c = as_convolution(n);
+  return c && takes_channels_last(c->x->type, context) ? c : std::nullopt;
+}
+
 std::optional<Convolution> as_library_convolution(const Node& n, const PassContext& context) {
   std::optional<Convolution> c = as_convolution(n);
   return c && is_library_tensor(c->x->type, context) ? c : std::nullopt;

@@ -2,7 +2,8 @@
 // apply.
 //
 // Measured on torch 2.13 with AVX-512:
-//   - float32 and bfloat16 always work. float16 works only on processors with AVX512-FP16, so it is not used.
+//   - float32 and bfloat16 always work. float16 works only on processors with AVX512-FP16, so it is not used: kernels
+//   of ours compute its products.
 //   - Weights may have any strides (a transposed [in, out] weight is as fast as a plain one, from two rows on).
 //   - gelu (both forms), swish, sigmoid, tanh, hardswish and leaky_relu keep NaN and infinities as eager does, and
 //     their error is that of the product. relu, hardtanh and hardsigmoid turn NaN into a number, which eager does not:
@@ -21,6 +22,10 @@ inline constexpr int64_t kLibraryProductThreshold = int64_t{1} << 21;
 
 // Whether oneDNN takes it: on the CPU, float32 or, on processors that have instructions for it, bfloat16.
 bool is_library_tensor(const TensorType& t, const PassContext& context);
+// Whether convolutions of it on the CPU run in channels-last: oneDNN takes it, or it is float16, which kernels of ours
+// convert while they compute.
+bool takes_channels_last(const TensorType& t, const PassContext& context);
+std::optional<Convolution> as_channels_last_convolution(const Node& n, const PassContext& context);
 std::optional<Convolution> as_library_convolution(const Node& n, const PassContext& context);
 // Whether a pass for the CPU may replace a call of oneDNN by code that adds up in another order.
 bool may_reorder_sums(const PassContext& context);

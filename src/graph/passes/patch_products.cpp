@@ -65,7 +65,7 @@ bool write_patch_products(Graph& graph, const PassContext& context) {
   const std::vector<bool> parameters = parameters_of(graph);
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
     next = n->next;
-    const std::optional<Convolution> c = as_library_convolution(*n, context);
+    const std::optional<Convolution> c = as_channels_last_convolution(*n, context);
     if (!c || n->prepacked || !are_patches(*c)) continue;
     const DType type = c->x->type.dtype;
     const auto &w = c->w->type.sizes, &y = n->results[0]->type.sizes;
