@@ -218,10 +218,12 @@ def test_what_stays_a_call() -> None:
     expect_equal(F.linear, x, w, is_kernel=False)
 
 
-def test_the_benchmark() -> None:
+@halves
+def test_the_benchmark(half: torch.dtype) -> None:
     """Times are not judged: other tests run beside it."""
-    command = [sys.executable, "-m", "bench.bfloat16", "--json", "--rounds", "2", "--models", "mobilenetv3"]
+    options = ["--json", "--rounds", "2", "--models", "mobilenetv3", "--dtype", str(half).removeprefix("torch.")]
+    command = [sys.executable, "-m", "bench.half_types", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     found = json.loads(done.stdout)["mobilenetv3"]
-    assert set(found) == {"float32", "bfloat16", "eager", "to float32", "to eager"}
+    assert set(found) == {"float32", "half", "eager", "to float32", "to eager"}
     assert all(value > 0 for value in found.values())
