@@ -51,8 +51,8 @@ const Range& column_range(const Kernel& k) { return k.ranges[static_cast<size_t>
 bool reads_along(const Kernel& k, Ref r, Expr var) { return is_plain_load(k, r) && is_next_along(k, r, var); }
 
 Ref loaded_along(const Kernel& k, Ref factor, Expr var) {
-  const Instr& i = k.instrs[factor];
-  const Ref load = i.kind == InstrKind::Cast && !k.registers.pairs ? i.in[0] : factor;
+  Ref load = factor;
+  while (k.instrs[load].kind == InstrKind::Cast) load = k.instrs[load].in[0];
   return is_free_load(k, load) && is_next_along(k, load, var) ? load : kNoRef;
 }
 

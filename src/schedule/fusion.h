@@ -144,6 +144,7 @@ class Fusion {
   void add_checks(const graph::Node& node, int position, SchedulerNode& user);
   void split_check(SchedulerNode& u);
   void mark_needed();
+  bool is_converted_weight(const graph::Value* columns) const;
   void decide_inlining();
   int widened(const graph::Node& node) const;
   void form_groups();

@@ -449,7 +449,8 @@ void Fusion::mark_needed() {
     if (nodes[i].kind != SchedulerNodeKind::Reduce) continue;
     if (const auto product = loops::product_operands(*nodes[i].node)) {
       in_memory(product->rows);
-      if (!are_inputs_side_by_side(product->columns)) in_memory(product->columns);
+      if (!are_inputs_side_by_side(product->columns) && !is_converted_weight(product->columns))
+        in_memory(product->columns);
     }
   }
   std::unordered_set<const Value*> mutated;
@@ -500,6 +501,17 @@ void Fusion::mark_needed() {
       nodes[p].needed = true;
     }
   }
+}
+
+// Whether the columns of a product are a wider form of what lies in memory: the kernel converts each element once,
+// while it packs the columns.
+bool Fusion::is_converted_weight(const Value* columns) const {
+  const int p = scheduler_node_of(base_of(columns));
+  if (p < 0 || device_.type != DeviceType::CPU || nodes[p].kind != SchedulerNodeKind::Map || nodes[p].prepacked ||
+      nodes[p].node->op->name != "aten::_to_copy")
+    return false;
+  const Value* const from = nodes[p].node->input(0);
+  return element_size(from->type.dtype) < element_size(columns->type.dtype) && scheduler_node_of(base_of(from)) < 0;
 }
 
 // The scheduler node of a value that this one casts to a wider type. -1: it does not.

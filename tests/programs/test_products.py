@@ -471,3 +471,23 @@ def test_one_graph_for_products_of_any_sizes(name: str, gradients: bool) -> None
             for a, b in zip(ours, theirs, strict=True):
                 torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4)
     assert len(vesta.explain(compiled).explanation.graphs) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("stored", [torch.int8, torch.uint8], ids=str)
+def test_weights_of_8_bits(dtype: torch.dtype, stored: torch.dtype) -> None:
+    """The kernel converts the weight while it packs it, and no wider copy of the weight lies in memory."""
+
+    def f(x: torch.Tensor, w: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, w.to(x.dtype)) * scales
+
+    for rows, inner, columns in ((4, 64, 48), (33, 128, 100), (300, 320, 72)):
+        x, scales = torch.randn(rows, inner).to(dtype), torch.rand(columns).to(dtype)
+        w = torch.randint(0, 100, (columns, inner)).to(stored)
+        for weight in (w, w.t().contiguous().t()):
+            compiled = vesta.compile(f, options={**FRESH, "only_if_faster": False})
+            error = (compiled(x, weight, scales).double() - f(x.double(), weight, scales.double())).abs().max()
+            allowed = (f(x, weight, scales).double() - f(x.double(), weight, scales.double())).abs().max()
+            assert error <= 3 * allowed + 1e-6
+            assert calls_of(compiled) == []
+            assert len(graph_of(compiled).kernels) == 1

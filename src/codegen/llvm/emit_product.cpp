@@ -215,8 +215,8 @@ void Emitter::pack_rows(Value* begin, Value* end) {
       loop(first, rest, lanes_, 4, shape_.innermost, true, inner, [&](Value* k) {
         Value* const from = base_pointer(k_.instrs[load].buffer, k_.instrs[load].index);
         b_.SetInsertPoint(scopes_.back().end);
-        b_.CreateAlignedStore(load_as_floats(k_.instrs[load].dtype, from),
-                              b_.CreateGEP(element, to, b_.CreateSub(k, first)), kFloat);
+        b_.CreateAlignedStore(load_steps(product_.sum.row, from), b_.CreateGEP(element, to, b_.CreateSub(k, first)),
+                              kFloat);
       });
       b_.SetInsertPoint(scopes_.back().end);
     }
@@ -235,11 +235,24 @@ void Emitter::pack_rows(Value* begin, Value* end) {
   });
 }
 
-// A vector of neighbours in memory, converted to F32.
-Value* Emitter::load_as_floats(DType type, Value* from) {
-  Value* const v =
-      b_.CreateAlignedLoad(p_.memory_type(type, lanes_), from, llvm::Align(static_cast<uint64_t>(element_size(type))));
-  return p_.cast(type, DType::F32, p_.from_memory(type, v));
+// A vector of a factor's steps, from the neighbours in memory that it converts (loops::loaded_along).
+Value* Emitter::load_steps(Ref factor, Value* from) {
+  const Instr& i = k_.instrs[factor];
+  if (i.kind == loops::InstrKind::Load) {
+    const int elements = lanes_ * static_cast<int>(k_.registers.elements_of_step());
+    const llvm::Align align(static_cast<uint64_t>(element_size(i.dtype)));
+    return p_.from_memory(i.dtype, b_.CreateAlignedLoad(p_.memory_type(i.dtype, elements), from, align));
+  }
+  return p_.cast(value_type(k_, i.in[0]), i.dtype, load_steps(i.in[0], from));
+}
+
+// The words of steps whose elements are values in registers.
+Value* Emitter::words_of_steps(Value* v) {
+  if (!k_.registers.pairs) return v;
+  const int elements = Primitives::lanes_of(v);
+  Value* const bits = b_.CreateBitCast(v, p_.register_type(DType::I32, elements));
+  Value* const halves = b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), p_.memory_type(DType::BF16, elements));
+  return b_.CreateBitCast(halves, p_.register_type(DType::F32, lanes_));
 }
 
 // The words of a step of a tile's rows, which lie beside each other. `from`: where each element of the step begins.
@@ -358,8 +371,7 @@ void Emitter::turn_columns(const Instr& i, Value* to, Value* begin, Value* end) 
   Value* const from = base_pointer(i.buffer, rest);
   Value* const stride = scalar(step);
   b_.SetInsertPoint(scopes_.back().end);
-  llvm::Type *const element = p_.memory_type(i.dtype, 1), *const word = t.pairs ? b_.getFloatTy() : element;
-  llvm::Type* const pairs = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes_));
+  llvm::Type* const element = p_.memory_type(i.dtype, 1);
   std::vector<Value*> columns;
   Value* const last = b_.CreateSub(product_.end_column, number(1));
   for (int l = 0; l < lanes_; ++l) {
@@ -372,10 +384,9 @@ void Emitter::turn_columns(const Instr& i, Value* to, Value* begin, Value* end) 
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
     std::vector<Value*> v;
-    for (Value* c : columns) {
-      Value* const at = b_.CreateGEP(word, c, first);
-      v.push_back(t.pairs ? b_.CreateAlignedLoad(pairs, at, operand_align()) : load_as_floats(i.dtype, at));
-    }
+    Value* const place_of_first = b_.CreateMul(first, number(t.elements_of_step()));
+    for (Value* c : columns)
+      v.push_back(words_of_steps(load_steps(product_.sum.column, b_.CreateGEP(element, c, place_of_first))));
     turn_square(v);
     Value* const at = b_.CreateMul(b_.CreateSub(first, begin), number(t.columns));
     Value* place = b_.CreateGEP(b_.getFloatTy(), to, at);

@@ -171,7 +171,8 @@ class Emitter {
   Expr steps(Expr elements) const;
   llvm::Type* operand_type();
   llvm::Align operand_align() const;
-  llvm::Value* load_as_floats(DType type, llvm::Value* from);
+  llvm::Value* load_steps(Ref factor, llvm::Value* from);
+  llvm::Value* words_of_steps(llvm::Value* v);
   llvm::Value* rows_of_step(std::span<llvm::Value* const> from, int64_t first_row);
   void at_element(llvm::Value* step, int64_t element, const std::function<void(llvm::Value* exists)>& body);
   llvm::Value* packed_row(llvm::Value* row);
