@@ -206,22 +206,24 @@ class JointPasses {
     const auto runs = [&](std::string_view pass) { return !graph::skips(options, pass); };
     reorders_ = runs("channels-last") && graph::trains_in_channels_last(g, context_);
     sums_ = runs("convolution-products") && (reorders_ || graph::has_depthwise_gradients(g, context_));
+    multiplies_rows_ = runs("convolution-products") && (reorders_ || graph::has_pointwise_gradients(g, context_));
     multiplies_ = !reorders_ && runs("convolution-products") && graph::has_pointwise_convolutions(g, context_);
     context_.end = joint.first_backward;
     pads_ = target.device == DeviceType::CUDA && runs("aligned-products") && graph::has_unaligned_products(g, context_);
   }
 
-  bool any() const { return reorders_ || sums_ || multiplies_ || pads_; }
+  bool any() const { return reorders_ || sums_ || multiplies_rows_ || multiplies_ || pads_; }
   void run(graph::Graph& g, graph::Joint& joint) const {
     if (pads_) graph::align_products(g, context_);
     if (reorders_) graph::use_channels_last(g, context_, joint);
     if (sums_) graph::write_depthwise_gradients(g, context_, joint);
+    if (multiplies_rows_) graph::write_pointwise_gradients(g, context_, joint);
     if (multiplies_) graph::write_pointwise_convolutions(g, context_, joint);
   }
 
  private:
   graph::PassContext context_;
-  bool reorders_ = false, sums_ = false, multiplies_ = false, pads_ = false;
+  bool reorders_ = false, sums_ = false, multiplies_rows_ = false, multiplies_ = false, pads_ = false;
 };
 
 // The first crossing of the gradient of the same value.

@@ -195,12 +195,12 @@ output %5
 // ---- Channels-last
 
 // The text of a joint graph: `count` times a convolution of some groups of `channels` and one of one pixel, then all
-// their derivatives. `device` as in "@cuda:0".
+// their derivatives. `device` as in "@cuda:0", `rows` of an image.
 std::string pairs(int count, int channels = 1, int all_groups = 8, std::string_view dtype = "f32",
-                  std::string_view device = "") {
+                  std::string_view device = "", int rows = 16) {
   const int wide = all_groups * channels;
   const auto type = [&](int a, int b, int c) { return fmt::format("{}[{}, {}, {}, {}]{}", dtype, a, b, c, c, device); };
-  const std::string image = type(2, wide, 16);
+  const std::string image = type(2, wide, rows);
   const auto weight = [&](int i) { return i % 2 == 0 ? type(wide, channels, 3) : type(wide, wide, 1); };
   std::string inputs = fmt::format("input %0 : {} = argument \"x\"\n", image), forward, backward, outputs;
   const int tangent = 1 + 2 * count;
@@ -254,6 +254,46 @@ TEST(ChannelsLastInTraining, ConvolutionsAndTheirDerivatives) {
   const auto eager = parse(pairs(3));
   for (size_t i = 0; i < eager->outputs.size(); ++i)
     EXPECT_EQ(g.graph->outputs[i].value->type, eager->outputs[i].value->type) << i;
+}
+
+// In channels-last, a call for the gradient of a weight holds it once more, and a copy of the weight.
+TEST(ChannelsLastInTraining, DerivativesWithLargeWeightsKeepTheirOrder) {
+  for (const int rows : {4, 16}) {
+    Given g(pairs(3, 4, 8, "f32", "", rows));
+    const Options options;
+    EXPECT_TRUE(use_channels_last(*g.graph, {.options = options, .inference = false}, g.joint));
+    verify(*g.graph);
+    for (const Node* n = g.graph->first(); n; n = n->next) {
+      const bool backward = n->op->name == "aten::convolution_backward";
+      if (!backward && n->op->name != "aten::convolution") continue;
+      const bool stays = backward && rows == 4 && n->input(2)->type.sizes[2].is_constant(3);
+      n->for_each_input([&](const Value* v) {
+        if (v->type.sizes[2].is_constant(rows)) EXPECT_EQ(is_contiguous(v->type), stays) << print(*g.graph);
+      });
+    }
+  }
+}
+
+// oneDNN pads the channels of such groups.
+TEST(ChannelsLastInTraining, DerivativesOfGroupsThatWidenKeepTheirOrder) {
+  std::string text = pairs(3);
+  text.insert(text.find("input %1"), "input %90 : f32[16, 1, 3, 3] = argument \"wide\"\n");
+  text.insert(text.rfind("output "),
+              R"(%91 : f32[2, 16, 16, 16] = aten::convolution(%14, %90, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 8)
+%92 : f32[2, 8, 16, 16], %93 : f32[16, 1, 3, 3], _ = aten::convolution_backward(%91, %14, %90, [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false])
+output %93
+)");
+  Given g(text);
+  const Options options;
+  EXPECT_TRUE(use_channels_last(*g.graph, {.options = options, .inference = false}, g.joint));
+  verify(*g.graph);
+  int found = 0;
+  for (const Node* n = g.graph->first(); n; n = n->next) {
+    if (n->op->name != "aten::convolution_backward" || !n->input(2)->type.sizes[0].is_constant(16)) continue;
+    ++found;
+    EXPECT_TRUE(is_contiguous(n->input(0)->type) && is_contiguous(n->input(1)->type)) << print(*g.graph);
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST(ChannelsLastInTraining, NeedsGroupedConvolutionsBetweenThoseOfOnePixel) {
@@ -321,6 +361,72 @@ TEST(ChannelsLastInTraining, PointwiseOperatorsConvertTheirOtherOperands) {
   EXPECT_EQ(g.graph->outputs[0].value->type, parsed->outputs[0].value->type);
 }
 
+// ---- Derivatives of convolutions of one pixel in channels-last
+
+std::string pointwise(std::string_view x = "f32[2, 64, 3, 3]{576, 1, 192, 64}", std::string_view stride = "[1, 1]",
+                      std::string_view y = "f32[2, 8, 3, 3]{72, 1, 24, 8}", int groups = 1) {
+  return fmt::format(R"(
+input %0 : {0} = argument "x"
+input %1 : f32[8, 64, 1, 1] = argument "w"
+input %2 : {1} = argument "tangent0"
+%3 : {0}, %4 : f32[8, 64, 1, 1], %5 : f32[8] = aten::convolution_backward(%2, %0, %1, [8], {2}, [0, 0], [1, 1], false, [0, 0], {3}, [true, true, true])
+output %3
+output %4
+output %5
+)",
+                     x, y, stride, groups);
+}
+
+TEST(PointwiseGradients, AreProductsOfRows) {
+  expect_pass(write_pointwise_gradients, pointwise(), R"(
+input %0 : f32[2, 64, 3, 3]{576, 1, 192, 64} = argument "x"
+input %1 : f32[8, 64, 1, 1] = argument "w"
+input %2 : f32[2, 8, 3, 3]{72, 1, 24, 8} = argument "tangent0"
+%3 : f32[2, 3, 3, 8] = aten::permute(%2, [0, 2, 3, 1])
+%4 : f32[18, 8] = aten::view(%3, [18, 8])
+%5 : f32[8, 64] = aten::view(%1, [8, 64])
+%6 : f32[18, 64] = aten::mm(%4, %5)
+%7 : f32[2, 3, 3, 64] = aten::view(%6, [2, 3, 3, 64])
+%8 : f32[2, 64, 3, 3]{576, 1, 192, 64} = aten::permute(%7, [0, 3, 1, 2])
+%9 : f32[8, 18]{1, 8} = aten::t(%4)
+%10 : f32[2, 3, 3, 64] = aten::permute(%0, [0, 2, 3, 1])
+%11 : f32[18, 64] = aten::view(%10, [18, 64])
+%12 : f32[8, 64] = aten::mm(%9, %11)
+%13 : f32[8, 64, 1, 1] = aten::view(%12, [8, 64, 1, 1])
+%14 : f32[8] = aten::sum.dim_IntList(%2, [0, 2, 3])
+output %8
+output %13
+output %14
+)",
+              "aten::permute");
+}
+
+TEST(PointwiseGradients, OfImagesOfOnePixelInAnyLayout) {
+  const Options options;
+  for (const char* x : {"f32[2, 64, 1, 1]", "f32[2, 64, 1, 1]{64, 1, 64, 64}"}) {
+    Given g(pointwise(x, "[1, 1]", "f32[2, 8, 1, 1]"));
+    EXPECT_TRUE(has_pointwise_gradients(*g.graph, {.options = options}));
+    EXPECT_TRUE(write_pointwise_gradients(*g.graph, {.options = options}, g.joint));
+    verify(*g.graph);
+    EXPECT_EQ(g.graph->outputs[0].value->type,
+              parse(pointwise(x, "[1, 1]", "f32[2, 8, 1, 1]"))->outputs[0].value->type);
+  }
+}
+
+TEST(PointwiseGradients, OthersStayCalls) {
+  const JointPass pass = write_pointwise_gradients;
+  expect_unchanged(pass, pointwise("f32[2, 64, 3, 3]", "[1, 1]", "f32[2, 8, 3, 3]"));
+  expect_unchanged(pass, pointwise("f32[2, 64, 5, 5]{1600, 1, 320, 64}", "[2, 2]"));
+  expect_unchanged(pass,
+                   pointwise("f32[2, 512, 3, 3]{4608, 1, 1536, 512}", "[1, 1]", "f32[2, 8, 3, 3]{72, 1, 24, 8}", 8));
+  expect_unchanged(pass, pointwise("f32[2, 64, 6, 6]{2304, 1, 384, 64}", "[1, 1]",
+                                   "f32[2, 8, 6, 6]{288, 1, 48, 8}"));  // more rows than channels
+  Options eager;
+  eager.numerics = "eager";
+  expect_unchanged(pass, pointwise(), eager);
+  expect_unchanged(pass, pointwise(), {}, DeviceType::CUDA);
+}
+
 // ---- Gradients of the weights of depthwise convolutions
 
 std::string depthwise(std::string_view w = "f32[8, 1, 1, 2]", std::string_view padding = "[0, 1]", int stride = 1,
@@ -380,6 +486,20 @@ TEST(DepthwiseGradients, WithStrides) {
       EXPECT_EQ(std::get<std::vector<bool>>(n->args().back()), (std::vector<bool>{true, false, false}));
   }
   EXPECT_EQ(sums, 26);  // one is the gradient of the bias
+}
+
+// oneDNN has code for kernels of 3 x 3 pixels only where the kernel that reads the first row ends inside of the image.
+TEST(DepthwiseGradients, OfSmallImagesWithKernelsOfNinePixels) {
+  const Options options;
+  const auto written = [&](std::string_view x, std::string_view y, int stride) {
+    Given g(depthwise("f32[8, 1, 3, 3]", "[1, 1]", stride, y, x));
+    return write_depthwise_gradients(*g.graph, {.options = options}, g.joint);
+  };
+  EXPECT_TRUE(written("f32[2, 8, 2, 2]{32, 1, 16, 8}", "f32[2, 8, 2, 2]{32, 1, 16, 8}", 1));
+  EXPECT_FALSE(written("f32[2, 8, 3, 3]{72, 1, 24, 8}", "f32[2, 8, 3, 3]{72, 1, 24, 8}", 1));
+  EXPECT_TRUE(written("f32[2, 8, 3, 3]{72, 1, 24, 8}", "f32[2, 8, 2, 2]{32, 1, 16, 8}", 2));
+  EXPECT_FALSE(written("f32[2, 8, 4, 4]{128, 1, 32, 8}", "f32[2, 8, 2, 2]{32, 1, 16, 8}", 2));
+  EXPECT_TRUE(written("f32[2, 8, 4, 4]{128, 1, 32, 8}", "f32[2, 8, 2, 2]{32, 1, 16, 8}", 3));
 }
 
 TEST(DepthwiseGradients, HaveTheStridesOfEager) {

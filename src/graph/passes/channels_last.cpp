@@ -137,7 +137,21 @@ class Layout2d {
     if (context_.device != DeviceType::CPU) g_.set_arg(n, 1, laid_out(c.w, n));
   }
 
+  // Whether the call of a derivative on a CPU takes less memory in PyTorch's default order, with copies of its
+  // operands. In channels-last it copies the weight, and holds the weight's gradient in one more layout than in default
+  // order. Where each group has one channel of x and several of the result, oneDNN pads both to 16. Measured (two
+  // threads): 5.1 ms instead of 10.9 for 256 channels of 4 x 4 pixels and kernels of 3 x 3, 14 instead of 60 for 512 of
+  // 2 x 2.
+  bool takes_less_in_default_order(const ConvolutionBackward& c) const {
+    if (context_.device != DeviceType::CPU) return false;
+    const std::vector<Expr>& w = c.w->type.sizes;
+    if (c.groups > 1 && w[1].is_constant(1)) return !w[0].is_constant(c.groups);
+    if (w[2].is_constant(1) && w[3].is_constant(1)) return false;  // the weight has one order
+    return hint(numel(c.x->type) + numel(c.tangent->type)) <= 2 * hint(numel(c.w->type));
+  }
+
   void derivative(Node* n, const ConvolutionBackward& c) {
+    if (takes_less_in_default_order(c)) return restore_inputs(n);
     Value* const x = converted(c.x, n);
     if (!is_channels_last(x->type)) return restore_inputs(n);
     g_.set_arg(n, 0, converted(c.tangent, n));

@@ -42,6 +42,8 @@ bool trains_in_channels_last(const Graph& graph, const PassContext& context);
 bool use_channels_last(Graph& graph, const PassContext& context, Joint& joint);
 bool has_pointwise_convolutions(const Graph& graph, const PassContext& context);
 bool write_pointwise_convolutions(Graph& graph, const PassContext& context, Joint& joint);
+bool has_pointwise_gradients(const Graph& graph, const PassContext& context);
+bool write_pointwise_gradients(Graph& graph, const PassContext& context, Joint& joint);
 bool has_depthwise_gradients(const Graph& graph, const PassContext& context);
 bool write_depthwise_gradients(Graph& graph, const PassContext& context, Joint& joint);
 
