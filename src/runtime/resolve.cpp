@@ -214,12 +214,13 @@ std::vector<int64_t> place_arena(const artifact::Artifact& a, const artifact::De
   return bytes;
 }
 
-int first_use_of_kept_block(const artifact::Artifact& a, const ArenaLayout& arena) {
-  int first = std::numeric_limits<int>::max();
-  for (const artifact::Buffer& b : a.buffers)
-    if (b.role == artifact::Role::Arena && b.first_step >= 0 && !arena.is_early(b.last_step))
-      first = std::min(first, b.first_step);
-  return first;
+void find_uses_of_kept_block(const artifact::Artifact& a, Resolved& r) {
+  r.kept_begin = std::numeric_limits<int>::max();
+  for (const artifact::Buffer& b : a.buffers) {
+    if (b.role != artifact::Role::Arena || b.first_step < 0 || r.arena.is_early(b.last_step)) continue;
+    r.kept_begin = std::min(r.kept_begin, b.first_step);
+    r.kept_end = std::max(r.kept_end, b.last_step + 1);
+  }
 }
 
 int64_t reach(const ResolvedTensor& t) {
@@ -346,9 +347,10 @@ std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a, const artif
   if (before) {
     r->arena = before->arena;
     r->kept_begin = before->kept_begin;
+    r->kept_end = before->kept_end;
   } else {
     bytes = place_arena(a, definitions, *r);
-    r->kept_begin = first_use_of_kept_block(a, r->arena);
+    find_uses_of_kept_block(a, *r);
     r->prepacked = resolve_steps(a.prepacked, schemas.prepacked, *r, shaping, symbols);
   }
   const auto next = static_cast<size_t>(definitions.next(done + 1));

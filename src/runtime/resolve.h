@@ -56,7 +56,7 @@ struct Resolved {
   std::vector<int64_t> symbols;         // 0: not known yet; of those that shape nothing, the values of some run
   std::vector<ResolvedTensor> buffers;  // without sizes that are not known yet
   ArenaLayout arena;                    // one for the whole run
-  int kept_begin = 0;                   // the first step that uses the arena's kept block
+  int kept_begin = 0, kept_end = 0;     // from the first step that uses the arena's kept block to after the last one
   struct Step {                         // exactly one of them is set
     ResolvedLaunch launch;
     ResolvedExtern call;

@@ -267,6 +267,10 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
     result = std::move(fresh);
   } else if (result.strides() != c10::IntArrayRef(type.strides)) {  // callers also see the strides that reach nothing
     result = result.as_strided(type.sizes, type.strides);
+  } else if (result.use_count() > 1) {
+    // The Python object of an operator's result holds the tensor for as long as we do, and would keep take_output()
+    // from giving the memory away. Another holder of the memory holds the storage, too.
+    result = window(result.storage(), type, result.storage_offset());
   }
   ws_.pointers[buffer] = const_cast<void*>(result.const_data_ptr());
   ws_.set(buffer, std::move(result));
@@ -442,6 +446,7 @@ void Runner::run_last_calls(int first, int end) {
 void Runner::leave_step(int number, std::span<at::Tensor> consumed) {
   const BoundStep& step = program_->steps()[static_cast<size_t>(number)];
   if (number + 1 == resolved_->arena.early_end) ws_.release_early();
+  if (late_arena_ >= 0 && number + 1 == resolved_->kept_end) ws_.release_arena();
   for (int b : step.release) ws_.tensors[b].reset();
   drop(step.release_inputs, consumed);
 }

@@ -22,6 +22,8 @@ class Workspace {
   // An arena for the first steps of this run only, until release_early().
   char* early_arena(int64_t bytes, c10::Device device);
   void release_early() { early_ = c10::Storage(); }
+  // Frees an arena that is not kept before the run has ended.
+  void release_arena() { of_run_ = c10::Storage(); }
   // The next arena() and early_arena() return these, which are as large as needed.
   void lend(c10::Storage arena, c10::Storage early) {
     of_run_ = std::move(arena);

@@ -8,7 +8,7 @@ namespace vesta::schedule {
 namespace {
 
 // Smaller buffers would cost more time than they save memory.
-constexpr int64_t kLeastOfItsOwn = int64_t{16} << 10;
+constexpr int64_t kLeastOfItsOwn = int64_t{1} << 10;
 
 int64_t hint_bytes(const Buffer& b) { return hint_numel(b.type.sizes) * element_size(b.type.dtype); }
 

@@ -124,3 +124,29 @@ def test_factories_into_a_given_tensor(name: str):
     program, out = FACTORIES[name]
     report = compare(program, [out])
     assert name == "arange into nothing" or not report.fallbacks
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_what_an_operator_in_python_returns_is_not_copied(transposed: bool) -> None:
+    made: list[int] = []
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        made.append(y.data_ptr())
+        return y
+
+    name = f"vesta_made::doubled_{transposed}"
+    operator = torch.library.custom_op(name, doubled, mutates_args=(), schema="(Tensor x) -> Tensor")
+    operator.register_fake(torch.empty_like)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = operator(x.sin())
+        return y.t() if transposed else y
+
+    compiled, x = vesta.compile(f, options={"only_if_faster": False}), torch.randn(64, 64)
+    (graph,) = vesta.explain(compiled)(x).graphs
+    assert graph.compiled
+    for _ in range(2):
+        y = compiled(x)
+        assert y.data_ptr() == made[-1]
+    torch.testing.assert_close(y, f(x))
