@@ -8,7 +8,7 @@ namespace vesta::runtime {
 void* FreeBlocks::take(size_t n) {
   constexpr size_t kPage = size_t{4} << 10;
   const auto smallest = by_size_.lower_bound(n);
-  if (smallest == by_size_.end() || smallest->first - n > n / 16 + kPage) return nullptr;
+  if (smallest == by_size_.end() || smallest->first - n > n / 64 + kPage) return nullptr;
   // Equal sizes are in the order in which their blocks were freed.
   const List::iterator found = std::prev(by_size_.upper_bound(smallest->first))->second;
   void* const memory = found->memory;

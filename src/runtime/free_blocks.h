@@ -25,8 +25,8 @@ class FreeBlocks {
     size_t bytes;
   };
 
-  // A kept block of at least n bytes that wastes at most a sixteenth, the most recently freed one of its size. It is in
-  // use now. nullptr: there is none.
+  // A kept block of at least n bytes that wastes at most a 64th and a page, the most recently freed one of its size. It
+  // is in use now. nullptr: there is none.
   void* take(size_t n);
   // Notes the use of a block that the caller is about to allocate, because take() found none.
   void note_new(size_t bytes);

@@ -18,7 +18,7 @@ namespace vesta::runtime {
 namespace {
 
 constexpr size_t kLargeBytes = size_t{256} << 10;
-constexpr size_t kRounding = size_t{4} << 10;
+constexpr size_t kPage = size_t{4} << 10;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHeader = 64;  // before the data, which keeps PyTorch's alignment
 
@@ -57,7 +57,7 @@ class OutputPool final : public c10::Allocator {
 
  private:
   void* take(size_t n) {
-    const size_t rounded = (n + kRounding - 1) / kRounding * kRounding;
+    const size_t rounded = (n + kHeader - 1) / kHeader * kHeader;
     void* data = nullptr;
     update([&] {
       data = free_.take(n);
@@ -113,7 +113,7 @@ class OutputPool final : public c10::Allocator {
   // Lets the operating system take the pages of a kept block, but not the page of its header. Of huge pages it offers
   // whole ones only, because the system would divide the others.
   static void lend_pages(const FreeBlocks::Block& b) {
-    const uintptr_t page = b.bytes >= 2 * kHugePage ? kHugePage : kRounding;
+    const uintptr_t page = b.bytes >= 2 * kHugePage ? kHugePage : kPage;
     const auto begin = reinterpret_cast<uintptr_t>(b.memory), end = begin + b.bytes;
     const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
     if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_FREE);

@@ -60,7 +60,8 @@ TEST(FreeBlocks, TheLastOneOfTheNearestSizeIsTaken) {
   EXPECT_EQ(b.get(kMegabyte - 4096), second);
   EXPECT_EQ(b.get(kMegabyte), first);
   EXPECT_EQ(b.free.take(kMegabyte), nullptr);  // the large block would waste half of its bytes
-  EXPECT_EQ(b.get(2 * kMegabyte - kMegabyte / 16), large);
+  EXPECT_EQ(b.free.take(2 * kMegabyte - kMegabyte / 16), nullptr);
+  EXPECT_EQ(b.get(2 * kMegabyte - kMegabyte / 64), large);
   EXPECT_EQ(b.free.bytes(), 0U);
   EXPECT_EQ(b.free.in_use(), 4 * kMegabyte);
 }
