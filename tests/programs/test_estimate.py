@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -62,12 +62,9 @@ def allocated(call: Callable[[], object]) -> tuple[int, int]:
 
 
 def in_new_thread(call: Callable[[], Any]) -> Any:
-    """A thread has an arena of its own, which grows to what its calls need."""
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(call()))
-    thread.start()
-    thread.join()
-    return results[0]
+    """A thread has an arena of its own, which grows to what its calls need. Raises what the call raises."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
 
 
 def call(compiled: Callable[..., Any], inputs: Any) -> None:
