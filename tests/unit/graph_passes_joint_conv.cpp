@@ -276,11 +276,11 @@ TEST(ChannelsLastInTraining, DerivativesWithLargeWeightsKeepTheirOrder) {
 
 // oneDNN pads the channels of such groups.
 TEST(ChannelsLastInTraining, DerivativesOfGroupsThatWidenKeepTheirOrder) {
-  std::string text = pairs(3);
+  std::string text = pairs(3, 1, 8, "f32", "", 2);
   text.insert(text.find("input %1"), "input %90 : f32[16, 1, 3, 3] = argument \"wide\"\n");
   text.insert(text.rfind("output "),
-              R"(%91 : f32[2, 16, 16, 16] = aten::convolution(%14, %90, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 8)
-%92 : f32[2, 8, 16, 16], %93 : f32[16, 1, 3, 3], _ = aten::convolution_backward(%91, %14, %90, [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false])
+              R"(%91 : f32[2, 16, 2, 2] = aten::convolution(%14, %90, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 8)
+%92 : f32[2, 8, 2, 2], %93 : f32[16, 1, 3, 3], _ = aten::convolution_backward(%91, %14, %90, [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false])
 output %93
 )");
   Given g(text);
