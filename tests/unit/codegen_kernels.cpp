@@ -83,6 +83,48 @@ stage
   }
 }
 
+// Several stores that together write adjacent elements, each one every STRIDE-th of them, in any order; or some of
+// these stores alone.
+TEST(CodegenPointwise, StoresBetweenEachOther) {
+  const auto kernel = [](const std::string& type, int64_t stride, const std::vector<int64_t>& places, bool inner) {
+    std::string body;
+    for (size_t k = 0; k < places.size(); ++k)
+      body += fmt::format("  %{0} = const f32 {3}\n  %{1} = mul f32 %0 %{0}\n  %{2} = cast {4} %{1}\n", 3 * k + 1,
+                          3 * k + 2, 3 * k + 3, places[k] + 1, type);
+    for (size_t k = 0; k < places.size(); ++k)
+      body += fmt::format("  store {0} b1[{1}*s0*p0 + {1}*{2} + {3}] %{4}\n", type, stride, inner ? "i0" : "p1",
+                          places[k], 3 * k + 3);
+    return fmt::format(R"(kernel
+size s0
+range p0 parallel 3
+range {0} {1} s0
+vector {0}
+{2}buffer b0 f32 read
+buffer b1 {3} write
+stage{4}
+  %0 = load f32 b0[s0*p0 + {0}]
+{5})",
+                       inner ? "i0" : "p1", inner ? "inner" : "parallel", inner ? "" : "block 64\n", type,
+                       inner ? " loop" : "", body);
+  };
+  using Places = std::vector<int64_t>;
+  for (const char* type : {"f32", "bf16", "f64", "i8"})
+    for (const auto& [stride, places] : std::vector<std::pair<int64_t, Places>>{{2, {0, 1}},
+                                                                                {2, {1, 0}},
+                                                                                {3, {0, 1, 2}},
+                                                                                {3, {2, 0, 1}},
+                                                                                {3, {0, 2}},
+                                                                                {4, {3, 2, 1, 0}},
+                                                                                {4, {0, 1, 2}},
+                                                                                {5, {0, 1, 2, 3, 4}}})
+      for (const bool inner : {false, true})
+        for (const int64_t n : {1, 5, 16, 31, 64, 97, 200}) {
+          std::vector<Array> arrays = {random_array(DType::F32, 3 * n, 1),
+                                       random_array(parse_dtype(type), 3 * n * stride, 2)};
+          expect_same(kernel(type, stride, places, inner), arrays, {n});
+        }
+}
+
 TEST(CodegenPointwise, MaskedGatherScatterAndScalar) {
   const char* kernel = R"(kernel
 size s0

@@ -329,40 +329,72 @@ Value* Emitter::load(Ref r, int u) {
   return p_.from_memory(t, v);
 }
 
-// The store of the same stage that writes the elements between those of this one, which writes every second element;
-// kNoRef: there is none.
-Ref Emitter::other_half(Ref r) const {
-  const Instr& i = k_.instrs[r];
-  auto c = coefficient_of(i.index, shape_.lane);
-  if (!c || !c->is_constant(2) || i.in[1] != kNoRef || shape_.is_vector(i.index - *c * shape_.lane)) return kNoRef;
-  for (const loops::Stage& s : k_.stages) {
-    if (std::find(s.body.begin(), s.body.end(), r) == s.body.end()) continue;
-    for (Ref o : s.body) {
-      const Instr& other = k_.instrs[o];
+// The stores of the same stage that together write adjacent elements, of which each one writes every `stride`-th, in
+// the order of memory; empty: this store is not one of them.
+std::vector<Ref> Emitter::interleaved(Ref r) const {
+  constexpr int64_t kMostStores = 4;
+  const auto c = coefficient_of(k_.instrs[r].index, shape_.lane);
+  if (!c || !c->is_constant() || c->constant() < 2 || c->constant() > kMostStores ||
+      shape_.is_vector(k_.instrs[r].index - *c * shape_.lane))
+    return {};
+  const int64_t stride = c->constant();
+  const std::vector<Ref>& body = body_of(r);
+  // The stores less than a stride away, by their distance.
+  const auto near = [&](Ref from) {
+    std::map<int64_t, Ref> found;
+    for (const Ref o : body) {
+      const Instr &i = k_.instrs[from], &other = k_.instrs[o];
       if (other.kind != loops::InstrKind::Store || other.buffer != i.buffer || other.in[1] != kNoRef) continue;
       const Expr distance = other.index - i.index;
-      if (distance.is_constant(1) || distance.is_constant(-1)) return o;
+      if (distance.is_constant() && std::abs(distance.constant()) < stride) found.emplace(distance.constant(), o);
     }
-  }
-  return kNoRef;
+    std::vector<Ref> out;
+    for (const auto& [distance, o] : found) out.push_back(o);
+    return out;
+  };
+  const std::vector<Ref> all = near(r);
+  const auto is_complete = [&](Ref o) { return near(o) == all; };
+  const bool complete = all.size() == static_cast<size_t>(stride) &&
+                        std::find(all.begin(), all.end(), r) != all.end() &&
+                        (k_.instrs[all.back()].index - k_.instrs[all[0]].index).is_constant(stride - 1);
+  return complete && std::all_of(all.begin(), all.end(), is_complete) ? all : std::vector<Ref>();
 }
 
-// Writes both halves at once, as two vectors of adjacent elements.
-void Emitter::store_interleaved(Ref even, Ref odd, int u) {
-  const Instr& i = k_.instrs[even];
-  int level = shape_.level[even];
-  Value* a = stored(i, u, true);
-  Value* c = stored(k_.instrs[odd], u, true);
-  Value* pointer = base_pointer(i.buffer, i.index - Expr(2) * shape_.lane);
-  Value* lane = scalar(Expr(2) * shape_.lane);
+// The stage of an instruction.
+const std::vector<Ref>& Emitter::body_of(Ref r) const {
+  return std::find_if(k_.stages.begin(), k_.stages.end(),
+                      [&](const loops::Stage& s) { return std::find(s.body.begin(), s.body.end(), r) != s.body.end(); })
+      ->body;
+}
+
+// Writes what these stores write at once, as vectors of adjacent elements.
+void Emitter::store_interleaved(const std::vector<Ref>& stores, int u) {
+  const Instr& first = k_.instrs[stores[0]];
+  const int level = shape_.level[stores[0]], n = static_cast<int>(stores.size());
+  std::vector<Value*> values;
+  for (const Ref r : stores) values.push_back(stored(k_.instrs[r], u, true));
+  Value* pointer = base_pointer(first.buffer, first.index - Expr(n) * shape_.lane);
+  Value* lane = scalar(Expr(n) * shape_.lane);
   at(level);
-  llvm::Type* element = p_.memory_type(i.dtype, 1);
+  llvm::Type* element = p_.memory_type(first.dtype, 1);
   pointer = b_.CreateGEP(element, pointer, lane);
-  for (int half = 0; half < 2; ++half) {
-    llvm::SmallVector<int, 64> order;
-    for (int l = 0; l < lanes_; ++l) order.push_back((half * lanes_ + l) / 2 + (l % 2) * lanes_);
-    store_vector(b_.CreateShuffleVector(a, c, order), b_.CreateConstGEP1_64(element, pointer, (2 * u + half) * lanes_),
-                 element_size(i.dtype), nullptr);
+  for (int part = 0; part < n; ++part) {
+    const auto store_of = [&](int l) { return (part * lanes_ + l) % n; };
+    const auto lane_of = [&](int l) { return (part * lanes_ + l) / n; };
+    Value* run = llvm::PoisonValue::get(values[0]->getType());
+    for (int k = 0; k < n; ++k) {
+      llvm::SmallVector<int, 64> order;
+      for (int l = 0; l < lanes_; ++l) order.push_back(store_of(l) == k ? lanes_ + lane_of(l) : l);
+      run = b_.CreateShuffleVector(run, values[static_cast<size_t>(k)], order);
+    }
+    Value* mask = nullptr;
+    if (mask_) {
+      llvm::SmallVector<int, 64> order;
+      for (int l = 0; l < lanes_; ++l) order.push_back(lane_of(l));
+      mask = b_.CreateShuffleVector(mask_, order);
+    }
+    store_vector(run, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(n * u + part) * lanes_),
+                 element_size(first.dtype), mask);
   }
 }
 
@@ -399,15 +431,9 @@ void Emitter::store(Ref r, int u) {
     store_run(run, run_pointer(i, level, u - 1), i, nullptr);
     return;
   }
-  if (!mask_ && lanes_ % 2 == 0) {
-    if (const Ref other = other_half(r); other != kNoRef) {  // the later of the two stores both
-      const std::vector<Ref>& body = std::find_if(k_.stages.begin(), k_.stages.end(), [&](const loops::Stage& s) {
-                                       return std::find(s.body.begin(), s.body.end(), r) != s.body.end();
-                                     })->body;
-      if (std::find(body.begin(), body.end(), other) > std::find(body.begin(), body.end(), r)) return;
-      const bool even = (k_.instrs[other].index - i.index).is_constant(1);
-      return store_interleaved(even ? r : other, even ? other : r, u);
-    }
+  if (const std::vector<Ref> stores = interleaved(r); !stores.empty()) {
+    if (r == *std::ranges::max_element(stores)) store_interleaved(stores, u);  // the last one stores all
+    return;
   }
   Value* v = stored(i, u, true);
   Value* mask = combined_mask(i.in[1], u, level);

@@ -122,8 +122,9 @@ class Emitter {
   llvm::Value* load_selected(Ref r, int u);
   llvm::Value* load_reversed(const loops::Instr& i, llvm::Value* mask, int level, int u);
   void store(Ref r, int u);
-  Ref other_half(Ref r) const;
-  void store_interleaved(Ref even, Ref odd, int u);
+  std::vector<Ref> interleaved(Ref r) const;
+  const std::vector<Ref>& body_of(Ref r) const;
+  void store_interleaved(const std::vector<Ref>& stores, int u);
   void store_run(llvm::Value* v, llvm::Value* pointer, const loops::Instr& i, llvm::Value* mask);
   void store_add(Ref r, int u);
   // Whether a store at this level writes one element; write_one() calls write(its address) where its mask holds.
