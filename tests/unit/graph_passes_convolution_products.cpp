@@ -154,6 +154,24 @@ TEST(ConvolutionProducts, DepthwiseOnesAreKernels) {
   EXPECT_NE(large.find("[3, 3], [1, 1], [1, 1], [1, 1])"), std::string::npos) << large;
 }
 
+// The copy with zeros around a BF16 operand is F32; the result is BF16 without a cast, which would round before what
+// follows.
+TEST(ConvolutionProducts, DepthwiseOnesOfHalfTypes) {
+  const std::string made = after(R"(
+input %0 : bf16[2, 16, 5, 5]{400, 1, 80, 16} = argument "x"
+input %1 : bf16[16, 1, 3, 3] = parameter "w"
+input %2 : bf16[16] = parameter "b"
+%3 : bf16[2, 16, 5, 5]{400, 1, 80, 16} = aten::convolution(%0, %1, %2, [1, 1], [1, 1], [1, 1], false, [0, 0], 16)
+%4 : bf16[2, 16, 5, 5]{400, 1, 80, 16} = aten::relu(%3)
+output %4
+)");
+  EXPECT_NE(made.find(" : f32[2, 7, 7, 16] = aten::constant_pad_nd("), std::string::npos) << made;
+  EXPECT_NE(made.find("[3, 3], [1, 1], [0, 0], [1, 1], dtype=dtype.bf16)\n%4 : bf16[2, 16, 5, 5]{400, 1, 80, 16} = "
+                      "aten::relu("),
+            std::string::npos)
+      << made;
+}
+
 TEST(ConvolutionProducts, OneDilatedWindowPerPixel) {
   const std::string made =
       after(convolution("f32[1, 32, 9, 9]{2592, 1, 288, 32}", "f32[16, 32, 3, 3]", "f32[1, 16, 5, 5]{400, 1, 80, 16}",

@@ -83,6 +83,7 @@ void depthwise_convolution(const NodeArgs& args, Guards& g, Results& results) {
     counts.push_back(window_count(g, x.sizes[2 + i], kernel[i], stride[i], padding[i], dilation[i], false));
   }
   results = {pooled(g, x, 2, counts)};
+  results[0].dtype = args.dtype("dtype", x.dtype);
 }
 // Gradients have the input's shape.
 void gradient(const NodeArgs& args, Guards& g, Results& results) {

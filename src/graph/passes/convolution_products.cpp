@@ -101,10 +101,12 @@ class Products {
       from = b("aten::permute", {padded(b, c, DType::F32), IntList{0, 3, 1, 2}});
       padding = {0, 0};
     }
-    Value* const made =
-        b("vesta::depthwise_convolution", {from, constant_as(b, copy->results[0], DType::F32), n->named().get("bias"),
-                                           IntList{w.sizes[2], w.sizes[3]}, c.stride, padding, c.dilation});
-    rewriter_.substitute(n->results[0], cast(b, made, x.dtype));
+    const Arg type = from->type.dtype == x.dtype ? Arg(None{}) : Arg(x.dtype);
+    Value* const made = b("vesta::depthwise_convolution",
+                          {from, constant_as(b, copy->results[0], DType::F32), n->named().get("bias"),
+                           IntList{w.sizes[2], w.sizes[3]}, c.stride, padding, c.dilation},
+                          {{"dtype", type}});
+    rewriter_.substitute(n->results[0], made);
     graph_.erase(n);
   }
 
