@@ -7,7 +7,8 @@ constexpr Limits kLimits[] = {
     {
         .device = DeviceType::CPU,
         .cheap = 6,
-        .repeated = INT64_MAX,  // loops compute it once
+        .repeated = 64,
+        .hoists = true,
         .inline_cost = 160,
         .distance = 96,
         .nodes = 120,
@@ -37,6 +38,7 @@ constexpr Limits kLimits[] = {
         .device = DeviceType::CUDA,
         .cheap = 12,  // the memory's latency hides arithmetic
         .repeated = 64,
+        .hoists = false,
         .inline_cost = 160,
         .distance = 96,
         .nodes = 120,

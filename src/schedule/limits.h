@@ -14,6 +14,7 @@ struct Limits {
   // Inlining. Costs are of one element, in multiplies.
   int cheap;         // a value of at most this cost may be computed again by every kernel that reads it
   int64_t repeated;  // a value that is broadcast to at least this many elements is computed once, in an earlier kernel
+  bool hoists;       // loops compute once what does not change along the innermost one
   int inline_cost;   // a chain of inlined values ends here, so that no kernel grows without bound
 
   // Fusion into one kernel

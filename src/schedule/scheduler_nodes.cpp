@@ -526,6 +526,7 @@ int Fusion::widened(const Node& node) const {
 void Fusion::decide_inlining() {
   struct Use {
     int64_t volume = 0;
+    int64_t repeated = 0;  // elements of results for each of which it would be computed
     bool many = false;
     bool windowed = false;  // computed where it is read, it would be computed for each window anew
     bool reduced = false;
@@ -540,6 +541,8 @@ void Fusion::decide_inlining() {
     if (std::find(seen[p].begin(), seen[p].end(), key) != seen[p].end()) return;
     seen[p].push_back(key);
     uses[p].volume += volume;
+    const bool same_in_row = v->type.sizes.empty() || v->type.sizes.back().is_constant(1);
+    if (!limits_.hoists || !same_in_row) uses[p].repeated += volume;
     uses[p].reduced |= consumer >= 0 && nodes[consumer].kind != SchedulerNodeKind::Map;
     uses[p].many |= many;
   };
@@ -612,7 +615,7 @@ void Fusion::decide_inlining() {
     if (u.needed || !options_.fuse || u.cost > limits_.inline_cost || u.prepacked) continue;
     const bool factory = u.node->op->family() == Family::Factory;
     const bool once = !uses[i].many && uses[i].volume <= n;
-    const bool repeated = after_kernel[i] && uses[i].volume / n >= limits_.repeated;
+    const bool repeated = after_kernel[i] && uses[i].repeated / n >= limits_.repeated;
     const bool cheap = u.cost <= limits_.cheap && u.big_loads <= 1 && (!(uses[i].many || repeated) || u.cost <= kQuick);
     u.inlined = factory || (!uses[i].windowed && !(u.windowed && uses[i].reduced) && (once || cheap));
     // If kernels read a value after a cast to a wider type, the narrow value is stored, and the cast is inlined.

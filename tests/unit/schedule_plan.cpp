@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "cuda_plans.h"
@@ -328,6 +330,29 @@ TEST(Plan, ValueForSeveralReadersIsStoredOnce) {
   output(g, b("aten::exp", {h}));
   auto plan = check_plan(g);
   EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+}
+
+// Each row of a product would compute the quotients again. A quotient that is the same for a row is computed once by
+// its loop, and a few are as fast as another access to memory.
+TEST(Plan, QuotientsForManyRowsAreComputedOnce) {
+  const auto first_kernel = [](const char* quotients, int64_t count, int64_t rows) {
+    const auto plan = check_plan(*graph::parse(fmt::format(R"(
+input %0 : f32[{0}, 49] = argument "x"
+input %1 : f32[{1}, 40] = parameter "w"
+%2 : f32[{0}] = aten::sum.dim_IntList(%0, [1])
+%3 : f32[{2}] = aten::view(%2, [{2}])
+%4 : f32[{2}] = aten::reciprocal(%3)
+%5 : f32[{1}, 40] = aten::mul.Tensor(%1, %4)
+%6 : f32[{1}] = aten::sum.dim_IntList(%5, [1])
+output %6
+)",
+                                                           count, rows, quotients)));
+    return std::get<schedule::KernelStep>(plan.steps[0]).ops;
+  };
+  using Ops = std::vector<std::string_view>;
+  EXPECT_EQ(first_kernel("1, 40", 40, 128), (Ops{"aten::sum.dim_IntList", "aten::reciprocal"}));
+  EXPECT_EQ(first_kernel("1, 40", 40, 32), Ops{"aten::sum.dim_IntList"});
+  EXPECT_EQ(first_kernel("128, 1", 128, 128), Ops{"aten::sum.dim_IntList"});
 }
 
 TEST(Plan, ConcatenationIsComputedInPlace) {
