@@ -26,8 +26,8 @@ constexpr const char* kOwnSchemas[] = {
     "vesta::packed_linear(Tensor x, Tensor panels, Tensor? bias, SymInt? columns=None) -> Tensor",
     // aten::matmul of bfloat16 whose result is float32: the sums as they are added up.
     "vesta::matmul_f32(Tensor self, Tensor other) -> Tensor",
-    // A convolution in which each channel has its own window. taps: [row of the window, column, channel]. `dtype`: of the
-    // result, that of x by default.
+    // A convolution in which each channel has its own window. taps: [row of the window, column, channel]. `dtype` is
+    // the result's, that of x by default.
     "vesta::depthwise_convolution(Tensor x, Tensor taps, Tensor? bias, int[2] kernel_size, int[2] stride, int[2] "
     "padding, int[2] dilation, *, ScalarType? dtype=None) -> Tensor",
 };

@@ -12,7 +12,7 @@ const UpdateForm* form_of(const Node& node) {
 }
 
 const Value* source_of(const Node& node, const UpdateForm& form, size_t piece) {
-  if (form.pieces) return pieces_of(node).at(piece).first;
+  if (form.pieces) return form.pieces(node).at(piece).source;
   auto* v = std::get_if<Value*>(&node.args()[form.source]);
   return v ? *v : nullptr;
 }
@@ -21,8 +21,11 @@ Written written(const Node& node, size_t piece) {
   const UpdateForm* form = form_of(node);
   if (!form) return "writes at computed places";
   if (node.results.size() != 1 || !node.results[0]) return "several results";
+  if (form->pieces) {
+    const std::vector<Piece> pieces = form->pieces(node);
+    return piece < pieces.size() ? Written(each_once(pieces[piece].sizes)) : "no pieces";
+  }
   const Value* source = source_of(node, *form, piece);
-  if (form->pieces) return form->written(node, source);
   const graph::TensorType& x = node.input(0)->type;
   if (is_complex(x.dtype)) return "complex numbers";
   if (source && source->type.dtype != x.dtype) return "writes elements of another type";
@@ -48,9 +51,14 @@ Update each_once(std::vector<Expr> sizes) {
 
 Reads no_indices(const Node&, Lowering::Index) { return {}; }
 
-bool is_concatenation(const Node& node) {
+bool may_come_in_pieces(const Node& node) {
   const UpdateForm* form = form_of(node);
   return form && form->pieces;
+}
+
+std::vector<Piece> pieces_of(const Node& node) {
+  const UpdateForm* form = form_of(node);
+  return form && form->pieces ? form->pieces(node) : std::vector<Piece>();
 }
 
 std::optional<Update> update_of(const Node& node, std::string* why, size_t piece) {

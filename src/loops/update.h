@@ -1,5 +1,5 @@
 // Updates: nodes that write some elements of a buffer which already holds their first operand (scatters, slice_scatter,
-// index_put), or the pieces of a concatenation.
+// index_put), or the pieces of a result: of a concatenation, or a tensor and the border around it.
 //
 // An operator's row (ops/rows.h) names its UpdateForm. Guarantees that dimensions along which two elements may be
 // written to one index are `ordered`: the schedule may not run them in parallel unless the writes are atomic additions.
@@ -24,9 +24,14 @@ using Reads = std::vector<std::pair<const graph::Value*, std::vector<Expr>>>;
 // The values read for the element `at` of what is written. Where a tensor is written, its element is the last.
 Reads update_reads(const graph::Node& node, std::span<const Expr> at, size_t piece = 0);
 
-// A concatenation is one Update for each of its pieces: a value and its start along the dimension.
-bool is_concatenation(const graph::Node& node);
-std::vector<std::pair<const graph::Value*, Expr>> pieces_of(const graph::Node& cat);
+// Pieces cover a result, each element once. Each piece can be an Update of its own.
+struct Piece {
+  const graph::Value* source = nullptr;  // nullptr: a number, the border of a padded tensor
+  std::vector<Expr> sizes;
+};
+bool may_come_in_pieces(const graph::Node& node);
+// Empty: it has none that this stage can lower.
+std::vector<Piece> pieces_of(const graph::Node& node);
 
 // ---- what rows are made of ----
 
@@ -34,11 +39,11 @@ using Written = std::variant<Update, const char*>;  // the update, or the reason
 
 struct UpdateForm {
   size_t source;  // the argument that is written: a tensor (the functions get nullptr otherwise) or a number
-  Written (*written)(const graph::Node& node, const graph::Value* source);
-  Reads (*indices)(const graph::Node& node, Lowering::Index at);  // read to compute the index of element `at`
+  Written (*written)(const graph::Node& node, const graph::Value* source);  // nullptr where there are `pieces`
+  Reads (*indices)(const graph::Node& node, Lowering::Index at);            // read to compute the index of element `at`
   std::vector<Expr> (*place)(Lowering& l, const graph::Node& node, Lowering::Index at, const Reads& indices,
                              size_t piece);
-  bool pieces = false;       // a concatenation: piece k is written by the k-th update
+  std::vector<Piece> (*pieces)(const graph::Node& node) = nullptr;
   bool rounds_each = false;  // the type of the buffer rounds each step of a sum
 };
 

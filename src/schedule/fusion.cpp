@@ -220,11 +220,10 @@ void Fusion::place_alone(int i) {
   g.dims.clear();
   g.reduces = u.kind == SchedulerNodeKind::Reduce || u.kind == SchedulerNodeKind::Partial ||
               u.kind == SchedulerNodeKind::Final || u.kind == SchedulerNodeKind::Check ||
-              u.kind == SchedulerNodeKind::Scan || u.kind == SchedulerNodeKind::Update;
+              u.kind == SchedulerNodeKind::Scan || (u.kind == SchedulerNodeKind::Update && !u.in_any_order);
   if (!g.reduces) {
-    const std::vector<Expr>& sizes = u.value->type.sizes;
-    g.dims.push_back({RangeKind::Parallel, product(sizes)});
-    u.result_map = index_of(0, sizes);
+    g.dims.push_back({RangeKind::Parallel, product(u.sizes())});
+    u.map() = index_of(0, u.sizes());
     return;
   }
   // Adjacent dimensions of one kind form an iteration dimension. Dimensions of size 1 belong to none.
@@ -415,15 +414,15 @@ bool Fusion::solve_permutation(int c, int producer_group) {
   FusionGroup& g = groups[c];
   if (g.nodes.size() != 1 || g.reduces) return false;
   SchedulerNode& u = nodes[g.nodes[0]];
-  const std::vector<Expr>& sizes = u.value->type.sizes;
+  const std::vector<Expr>& sizes = u.sizes();
   if (u.kind == SchedulerNodeKind::Map && u.node->op->family() != Family::Pointwise) return false;
-  std::vector<Expr> saved = u.result_map;
+  std::vector<Expr> saved = u.map();
   std::vector<Read> saved_reads = u.reads;
   constexpr size_t kProbe = 64;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    u.result_map[d] = sizes[d].is_constant(1) ? Expr(0) : dim_symbol(kProbe + d, sizes[d]);
+    u.map()[d] = sizes[d].is_constant(1) ? Expr(0) : dim_symbol(kProbe + d, sizes[d]);
   }
-  std::vector<Expr> probes = u.result_map;
+  std::vector<Expr> probes = u.map();
   collect_reads(g.nodes[0]);
   std::vector<Expr> solved(sizes.size());
   bool ok = false;
@@ -446,11 +445,11 @@ bool Fusion::solve_permutation(int c, int producer_group) {
     ok = bijection;
   }
   if (!ok) {
-    u.result_map = std::move(saved);
+    u.map() = std::move(saved);
     u.reads = std::move(saved_reads);
     return false;
   }
-  u.result_map = std::move(solved);
+  u.map() = std::move(solved);
   collect_reads(g.nodes[0]);
   return true;
 }

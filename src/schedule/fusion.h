@@ -10,6 +10,8 @@
 // change the graph.
 #pragma once
 
+#include <unordered_set>
+
 #include "graph/graph.h"
 #include "loops/index_tensors.h"
 #include "loops/lower.h"
@@ -53,8 +55,9 @@ struct SchedulerNode {
   const graph::Value* value = nullptr;  // Copy: what is copied; otherwise the node's first result
   const graph::Value* into = nullptr;   // Copy: the result of the Update that uses its buffer
   bool on_input = false;                // Update: it writes to the buffer of the input that it mutates
-  size_t piece = 0;                     // Update: the piece of a concatenation
-  int position = 0;                     // in program order
+  size_t piece = 0;                     // Update: the piece of a result (loops::pieces_of)
+  bool in_any_order = false;  // Update: a kernel may run over the elements of its piece as over those of a Map
+  int position = 0;           // in program order
   bool inlined = false;
   bool needed = false;  // read by an ATen call, an output or a mutation: always has a buffer
   bool prepacked = false;
@@ -75,6 +78,9 @@ struct SchedulerNode {
   bool is_call() const {
     return kind == SchedulerNodeKind::Extern || (kind == SchedulerNodeKind::Copy && !reason.empty());
   }
+  // The sizes of what it makes element by element, and the index there: of a Map, a Copy or a piece.
+  const std::vector<Expr>& sizes() const { return in_any_order ? operand_sizes : value->type.sizes; }
+  std::vector<Expr>& map() { return in_any_order ? operand_map : result_map; }
   // Indices over the symbols of the group's dimensions.
   std::vector<Expr> result_map;  // index of the result; reductions: without the reduced dimensions
   // Reductions, scans: index of the operand (operand_sizes); Updates: of what is written.
@@ -189,7 +195,10 @@ class Fusion {
   bool adds_in_place(SchedulerNode& w);
   bool is_read(const graph::Value* v, const graph::Node* except) const;
   bool is_update(const graph::Node& node) const;
-  bool joins_pieces(const graph::Node& node) const;
+  // Whether kernels make the node's result piece by piece. `lowered`: one kernel could make it as a whole.
+  bool comes_in_pieces(const graph::Node& node, bool lowered) const;
+  bool lies_in_memory(const graph::Value* v) const;
+  bool ends_loops(const graph::Value* v, std::unordered_set<const graph::Value*>& seen) const;
   void add_pieces(const graph::Node* node, int position);
   void add_update(const graph::Node* node, int position, SchedulerNode u);
 

@@ -18,12 +18,15 @@ struct Limits {
   int inline_cost;   // a chain of inlined values ends here, so that no kernel grows without bound
 
   // Fusion into one kernel
-  int distance;             // nodes between two groups; a longer one would keep operands or results alive too long
-  size_t nodes;             // operators of a kernel
-  int group_cost;           // of one element
-  int products;             // matrix products
-  size_t instructions;      // of a kernel's code
-  size_t pieces;            // of a concatenation that kernels make, one kernel each
+  int distance;         // nodes between two groups; a longer one would keep operands or results alive too long
+  size_t nodes;         // operators of a kernel
+  int group_cost;       // of one element
+  int products;         // matrix products
+  size_t instructions;  // of a kernel's code
+  size_t pieces;        // of a result that kernels make piece by piece, one kernel each
+  // Kernels of products and reductions store pieces of a result. For a tensor with a border, other kernels make the
+  // border.
+  bool stores_pieces;
   int64_t shared_elements;  // groups that only read the same value become one kernel from this many elements on
   int64_t few_elements;     // a factory of at most this many elements stays an ATen call if it is alone
   int64_t many_elements;    // an interpolation to at least this many elements stays an ATen call if it is alone

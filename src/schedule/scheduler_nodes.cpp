@@ -1,7 +1,5 @@
 // The first half of grouping: which nodes compute, which values must be in memory, and which are computed where they
 // are read.
-#include <unordered_set>
-
 #include "base/check.h"
 #include "graph/device.h"
 #include "graph/rules/complex.h"
@@ -26,10 +24,10 @@ constexpr int64_t kFewRows = 32;
 // Whether v joins graph inputs along their first dimension. The kernel of a product reads each of these inputs in
 // place, so v is not stored.
 bool are_inputs_side_by_side(const Value* v) {
-  if (!v->producer || !loops::is_concatenation(*v->producer) || v->producer->prepacked) return false;
+  if (!v->producer || v->producer->op->name != "aten::cat" || v->producer->prepacked) return false;
   const auto pieces = loops::pieces_of(*v->producer);
   return loops::constant_dim(*v->producer) == 0 &&
-         std::all_of(pieces.begin(), pieces.end(), [](const auto& p) { return !p.first->producer; });
+         std::all_of(pieces.begin(), pieces.end(), [](const loops::Piece& p) { return !p.source->producer; });
 }
 
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMax && op != ReduceOp::ArgMin; }
@@ -148,7 +146,7 @@ void Fusion::collect_nodes() {
     if (!product) reason = refused == refused_.end() ? why_no_kernel(*node) : refused->second;
     if (node->raises && reason.empty()) reason = "its result is not read, but it may raise";
     if (node->prepacked && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
-    if (!reason.empty() && joins_pieces(*node)) {
+    if (comes_in_pieces(*node, reason.empty())) {
       add_pieces(node, position);
       return;
     }
@@ -266,28 +264,62 @@ void Fusion::split_check(SchedulerNode& u) {
 // A scatter is an Update. Elements of a slice are an Update if the input itself can be written, otherwise a Map.
 bool Fusion::is_update(const Node& node) const {
   if (node.op->family() == Family::Scatter) return true;
-  if (loops::is_concatenation(node)) return false;  // one with few pieces
+  if (loops::may_come_in_pieces(node)) return false;  // one kernel makes all
   return options_.fuse && loops::update_of(node) && mutation_of_update(node) >= 0;
 }
 
-// Whether a concatenation has more pieces than one element can select from. The kernel that computes a piece stores it
-// at its offset. If no piece is computed, ATen's copies are as good.
-bool Fusion::joins_pieces(const Node& node) const {
-  if (!loops::is_concatenation(node) || node.prepacked || !options_.fuse || refused_.count(&node)) return false;
+// Whether a concatenation has more pieces than one element can select from, or a tensor gets a border and both lie in
+// memory. The kernel that computes a piece stores it at its offset. If no piece is computed, a copy is as good.
+bool Fusion::comes_in_pieces(const Node& node, bool lowered) const {
+  if (!loops::may_come_in_pieces(node) || node.prepacked || !options_.fuse || refused_.count(&node)) return false;
   if (!options_.why_no_kernels.empty() || !is_on_target(node.results[0])) return false;
-  if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
-  bool computed = false, plain = true;
+  if (is_complex(node.results[0]->type.dtype)) return false;
   const auto pieces = loops::pieces_of(node);
-  for (const auto& [v, begin] : pieces) {
+  const bool has_border = std::ranges::any_of(pieces, [](const loops::Piece& p) { return !p.source; });
+  if (lowered && !(has_border && limits_.stores_pieces && lies_in_memory(node.results[0]))) return false;
+  bool computed = false, plain = true;
+  for (const auto& [v, sizes] : pieces) {
+    if (!v) continue;
     const int p = scheduler_node_of(base_of(v));
-    computed |= p >= 0 && nodes[p].kind == SchedulerNodeKind::Map && !nodes[p].prepacked;
+    std::unordered_set<const Value*> seen;
+    computed |=
+        lowered ? ends_loops(v, seen) : p >= 0 && nodes[p].kind == SchedulerNodeKind::Map && !nodes[p].prepacked;
     plain &= v->type.dim() == node.results[0]->type.dim() && is_on_target(v);
     plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype) && !is_float8(v->type.dtype);
   }
   return computed && plain && pieces.size() <= limits_.pieces;
 }
 
-// The scheduler node of the last piece represents the concatenation.
+// Whether a reader of v reads its elements from memory: as an operand of a product, or many times.
+bool Fusion::lies_in_memory(const Value* v) const {
+  return std::ranges::any_of(v->users, [&](const Node* user) {
+    if (is_view(user)) return lies_in_memory(user->results[0]);
+    const loops::LoweringRow* const row = loops::find_lowering(*user);
+    return (row && row->windows) || is_product(*user);
+  });
+}
+
+// Whether elements of v are what a product or a convolution of a kernel gives, or are computed from these alone and
+// from others that are in memory: the kernel then stores v, wherever that is.
+bool Fusion::ends_loops(const Value* v, std::unordered_set<const Value*>& seen) const {
+  const Value* const base = base_of(v);
+  const int p = scheduler_node_of(base);
+  if (p < 0 || nodes[p].prepacked || !seen.insert(base).second ||
+      !provably_equal(graph::numel(v->type), graph::numel(base->type)))
+    return false;
+  const SchedulerNode& u = nodes[p];
+  if (u.kind == SchedulerNodeKind::Reduce) return loops::product_operands(*u.node).has_value();
+  if (u.kind != SchedulerNodeKind::Map) return false;
+  if (const loops::LoweringRow* const row = loops::find_lowering(*u.node); row && row->windows) return true;
+  if (u.node->op->family() != Family::Pointwise) return false;
+  bool ends = false;
+  u.node->for_each_input([&](const Value* x) {
+    ends = ends || (provably_equal(graph::numel(x->type), graph::numel(base->type)) && ends_loops(x, seen));
+  });
+  return ends;
+}
+
+// The scheduler node of the last piece represents the whole.
 void Fusion::add_pieces(const Node* node, int position) {
   std::vector<Read> before;
   const size_t n = loops::pieces_of(*node).size();
@@ -297,6 +329,7 @@ void Fusion::add_pieces(const Node* node, int position) {
     u.node = node;
     u.value = node->results[0];
     u.position = position;
+    u.in_any_order = limits_.stores_pieces;
     u.piece = k;
     u.cost = 1;
     const loops::Update update = *loops::update_of(*node, nullptr, k);

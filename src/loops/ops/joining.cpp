@@ -11,9 +11,8 @@ const graph::ValueList& pieces(const Node& node) { return std::get<graph::ValueL
 // at::cat ignores one-dimensional empty tensors, whatever the shape of the others is.
 bool is_skipped(const Value* v) { return v->type.dim() == 1 && v->type.sizes[0].is_constant(0); }
 
-}  // namespace
-
-std::vector<std::pair<const Value*, Expr>> pieces_of(const Node& cat) {
+// The pieces, each with its start along the dimension.
+std::vector<std::pair<const Value*, Expr>> parts_of(const Node& cat) {
   const size_t d = *constant_dim(cat);
   std::vector<std::pair<const Value*, Expr>> out;
   Expr begin = 0;
@@ -25,12 +24,10 @@ std::vector<std::pair<const Value*, Expr>> pieces_of(const Node& cat) {
   return out;
 }
 
-namespace {
-
 ScalarRef cat(Lowering& l, const Node& node, const Value* v, Index index) {
   size_t d = *constant_dim(node);
   ScalarRef result;
-  const auto parts = pieces_of(node);
+  const auto parts = parts_of(node);
   DType t = scalar_type(v->type.dtype);
   for (size_t k = parts.size(); k-- > 0;) {
     auto [p, from] = parts[k];
@@ -53,17 +50,22 @@ bool accepts_cat(const Node& node) {
   return true;
 }
 
-Written piece_written(const Node&, const Value* piece) { return each_once(piece->type.sizes); }
+std::vector<Piece> pieces_of_cat(const Node& node) {
+  if (!constant_dim(node)) return {};
+  std::vector<Piece> out;
+  for (const auto& [v, begin] : parts_of(node)) out.push_back({v, v->type.sizes});
+  return out;
+}
 
 std::vector<Expr> piece_place(Lowering&, const Node& node, Index at, const Reads&, size_t piece) {
   std::vector<Expr> place(at.begin(), at.end());
   Expr& along = place[*constant_dim(node)];
-  along = along + pieces_of(node).at(piece).second;
+  along = along + parts_of(node).at(piece).second;
   return place;
 }
 
 constexpr UpdateForm kPieces = {
-    .source = 0, .written = piece_written, .indices = no_indices, .place = piece_place, .pieces = true};
+    .source = 0, .written = nullptr, .indices = no_indices, .place = piece_place, .pieces = pieces_of_cat};
 
 constexpr LoweringRow kJoiningRows[] = {
     {.names = "aten::cat", .element = cat, .accepts = accepts_cat, .once = true, .moves = true, .update = &kPieces},

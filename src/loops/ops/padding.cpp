@@ -35,6 +35,59 @@ ScalarRef pad(Lowering& l, const Node& node, const Value* v, Index index) {
   return l.dag().select(inside, element, value);
 }
 
+// The pieces: the tensor itself, then for each padded dimension what is before and after the tensor along it. A border
+// has all elements of the dimensions after it, and those of the tensor in the dimensions before it.
+struct Border {
+  size_t dim = 0;
+  Expr before, after;
+};
+
+// nullopt: widths that are not known to be positive, which crop, or 0.
+std::optional<std::vector<Border>> borders_of(const Node& node) {
+  const graph::IntList& widths = node.named().integers("pad");
+  std::vector<Border> out;
+  for (size_t k = widths.size() / 2; k-- > 0;) {
+    const Border b{node.results[0]->type.dim() - 1 - k, widths[2 * k], widths[2 * k + 1]};
+    for (const Expr width : {b.before, b.after})
+      if (!width.is_constant(0) && !provably_at_least(width, 1)) return std::nullopt;
+    if (!b.before.is_constant(0) || !b.after.is_constant(0)) out.push_back(b);
+  }
+  return out;
+}
+
+std::vector<Piece> pieces_of_padded(const Node& node) {
+  const std::optional<std::vector<Border>> borders = borders_of(node);
+  if (!borders) return {};
+  const Value* const x = node.input(0);
+  std::vector<Piece> out = {{x, x->type.sizes}};
+  for (const Border& b : *borders) {
+    Piece p{nullptr, x->type.sizes};
+    p.sizes[b.dim] = b.before + b.after;
+    for (size_t d = b.dim + 1; d < p.sizes.size(); ++d) p.sizes[d] = node.results[0]->type.sizes[d];
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
+std::vector<Expr> place_of_padded(Lowering&, const Node& node, Index at, const Reads&, size_t piece) {
+  const std::vector<Border> borders = *borders_of(node);
+  std::vector<Expr> place(at.begin(), at.end());
+  for (size_t k = 0; k < borders.size() && (piece == 0 || k + 1 < piece); ++k)
+    place[borders[k].dim] = place[borders[k].dim] + borders[k].before;
+  if (piece == 0) return place;
+  const Border& own = borders[piece - 1];
+  Expr& i = place[own.dim];
+  if (own.after.is_constant(0)) return place;
+  // 0 before the tensor, 1 after it
+  Expr side = own.before.is_constant(0) ? Expr(1) : floordiv(i, own.before);
+  if (!provably_at_least(own.before, own.after)) side = min(side, 1);
+  i = i + side * node.input(0)->type.sizes[own.dim];
+  return place;
+}
+
+constexpr UpdateForm kPadded = {
+    .source = 2, .written = nullptr, .indices = no_indices, .place = place_of_padded, .pieces = pieces_of_padded};
+
 bool accepts_pad(const Node& node) { return !std::holds_alternative<std::complex<double>>(node.named().get("value")); }
 
 const graph::IntList& border_widths(const Node& node) {
@@ -81,7 +134,7 @@ constexpr LoweringRow from_itself(const char* names, ElementFn element,
 }
 
 constexpr LoweringRow kPaddingRows[] = {
-    {.names = "aten::constant_pad_nd", .element = pad, .accepts = accepts_pad, .once = true},
+    {.names = "aten::constant_pad_nd", .element = pad, .accepts = accepts_pad, .once = true, .update = &kPadded},
     from_itself("aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d", pad_from_itself<reflect>),
     from_itself("aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d", pad_from_itself<replicate>),
     from_itself("aten::_pad_circular", pad_from_itself<around>, accepts_pad_around),
