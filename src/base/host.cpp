@@ -14,6 +14,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace vesta {
@@ -100,6 +102,14 @@ struct Leaf {
   bool bit(Register r, int b) const { return registers[r] >> b & 1; }
 };
 
+// Linux saves the registers for matrices only for a process that has asked for them, once for all of its threads. It
+// refuses where a thread has an alternate stack for signals that is too small for them
+// (Documentation/arch/x86/xstate.rst).
+bool gets_matrices() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 bool is_saved(State s) {
   if (s == State::None) return true;
   constexpr int kOsUsesXsave = 27;
@@ -107,7 +117,7 @@ bool is_saved(State s) {
   uint32_t low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   const uint32_t wanted = s == State::Avx ? 0x6 : s == State::Avx512 ? 0xe6 : 0x60000;
-  return (low & wanted) == wanted;
+  return (low & wanted) == wanted && (s != State::Amx || gets_matrices());
 }
 
 constexpr std::string_view kIntel = "GenuineIntel", kAmd = "AuthenticAMD";

@@ -37,7 +37,9 @@ struct Target {
 // ask for at most l1_bytes less these.
 inline constexpr int64_t kOwnShared = 4 << 10;
 
-// This machine, by cpuid, once per process. ATEN_CPU_CAPABILITY limits Vesta's kernels as it limits ATen's.
+// This machine, by cpuid, once per process. A feature that the operating system refuses to this process is not there:
+// for AMX, the first call asks Linux, so that code for a target of which nothing is missing may use it.
+// ATEN_CPU_CAPABILITY limits Vesta's kernels as it limits ATen's.
 const Target& host_target();
 
 // Whether the target has the feature of this name (LLVM's).
