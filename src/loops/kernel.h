@@ -205,6 +205,9 @@ struct RegisterTile {
   // The operands are BF16, and a step adds the products of two neighbouring inner elements to a sum, as the instruction
   // vdpbf16ps does. The last element of an odd inner space is a step of its own.
   bool pairs = false;
+  // Steps of an instruction that multiplies matrices, as tdpbf16ps does: 16 rows of so many pairs by so many pairs of
+  // 16 columns. The sums are in registers for matrices. 0: they are in vectors.
+  int64_t depth = 0;
   // Whether the operand of the rows, or that of the columns, is first copied in the order in which tiles read it.
   bool packs_rows = false, packs_columns = false;
 

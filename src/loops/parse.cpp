@@ -60,6 +60,7 @@ class Parser : TextReader {
       expect("slice");
       k.registers.slice = number_or_index();
       k.registers.pairs = accept("pairs");
+      if (accept("matrix ")) k.registers.depth = integer(word());
       k.registers.packs_rows = accept("packs rows");
       k.registers.packs_columns = accept("packs columns");
     } else if (head == "buffer") {

@@ -27,9 +27,10 @@ class Printer : TextWriter {
     if (const ProductTile& p = k_.product; p.rows > 0)
       out_ += fmt::format("product {} by {} stages {} parts {}\n", p.rows, p.columns, p.stages, p.parts);
     if (const RegisterTile& t = k_.registers; t.rows > 0)
-      out_ += fmt::format("registers {} by {} rows {} slice {}{}{}{}\n", t.rows, t.columns, in_line(t.row_block),
-                          in_line(t.slice), t.pairs ? " pairs" : "", t.packs_rows ? " packs rows" : "",
-                          t.packs_columns ? " packs columns" : "");
+      out_ +=
+          fmt::format("registers {} by {} rows {} slice {}{}{}{}{}\n", t.rows, t.columns, in_line(t.row_block),
+                      in_line(t.slice), t.pairs ? " pairs" : "", t.depth > 0 ? fmt::format(" matrix {}", t.depth) : "",
+                      t.packs_rows ? " packs rows" : "", t.packs_columns ? " packs columns" : "");
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
       out_ +=

@@ -46,6 +46,13 @@ bool is_next_along(const Kernel& k, Ref load, Expr var) {
 const Range& row_range(const Kernel& k) { return k.ranges[static_cast<size_t>(k.vector) - 1]; }
 const Range& column_range(const Kernel& k) { return k.ranges[static_cast<size_t>(k.vector)]; }
 
+Expr inner_elements(const Kernel& k) {
+  Expr inner = 1;
+  for (const Range& r : k.ranges)
+    if (r.kind == RangeKind::Inner) inner = inner * r.extent;
+  return inner;
+}
+
 }  // namespace
 
 bool reads_along(const Kernel& k, Ref r, Expr var) { return is_plain_load(k, r) && is_next_along(k, r, var); }
@@ -167,24 +174,34 @@ bool rows_have_pointers(const Kernel& k, const RegisterSum& sum) {
   return !k.registers.packs_rows && !coefficient_of(k.instrs[sum.row].index, row_range(k).var);
 }
 
+bool matrices_need_packed_rows(const Kernel& k, const RegisterSum& sum) {
+  return ends_in_half_step(k) || !coefficient_of(k.instrs[sum.row].index, row_range(k).var);
+}
+
 int64_t rows_of_last_tile(const RegisterTile& t, Expr rows) {
   return rows.is_constant() ? rows.constant() % t.rows : (t.rows + 1) / 2;
 }
 
-int64_t packed_row_pitch(const RegisterTile& t) { return t.slice.constant() / t.elements_of_step() + 16; }
+int64_t packed_row_pitch(const Kernel& k) {
+  Expr elements = k.registers.slice;
+  if (has_one_slice(k) && k.ranges[k.ranges.size() - 2].kind == RangeKind::Inner) elements = inner_elements(k);
+  const int64_t steps = ceildiv(elements, k.registers.elements_of_step()).constant();
+  if (k.registers.depth > 0) return (steps + k.registers.depth - 1) / k.registers.depth * kMatrixColumns;
+  return steps + 16;
+}
 
 bool ends_in_half_step(const Kernel& k) {
   return !provably_divisible(k.ranges.back().extent, k.registers.elements_of_step());
 }
 
 bool has_one_slice(const Kernel& k) {
-  if (!provably_at_least(k.registers.slice, k.ranges.back().extent)) return false;
+  const RegisterTile& t = k.registers;
+  const Expr last = k.ranges.back().extent;
+  if (!provably_at_least(t.slice, last)) return false;
+  if (t.depth > 0 && !provably_divisible(ceildiv(last, t.elements_of_step()), t.depth)) return false;
   if (k.ranges[k.ranges.size() - 2].kind == RangeKind::Parallel) return true;
-  if (k.registers.packs_rows || k.registers.packs_columns) return false;
-  Expr inner = 1;
-  for (const Range& r : k.ranges)
-    if (r.kind == RangeKind::Inner) inner = inner * r.extent;
-  return provably_at_least(kRegisterPiece * k.registers.elements_of_step(), inner);
+  if ((t.packs_rows && t.depth == 0) || t.packs_columns) return false;
+  return provably_at_least((t.depth > 0 ? kMatrixWindow : kRegisterPiece) * t.elements_of_step(), inner_elements(k));
 }
 
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
@@ -192,7 +209,7 @@ RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum) {
   const auto after = [](Expr begin, Expr floats) {
     return begin + ceildiv(floats * Expr(sizeof(float)), kLine) * Expr(kLine);
   };
-  const Expr columns = after(0, t.packs_rows ? t.row_block * Expr(packed_row_pitch(t)) : Expr(0));
+  const Expr columns = after(0, t.packs_rows ? t.row_block * Expr(packed_row_pitch(k)) : Expr(0));
   const Expr steps = floordiv(t.slice, t.elements_of_step());
   const Expr sums = after(columns, t.packs_columns ? steps * Expr(t.columns) : Expr(0));
   const Expr pointers = after(sums, has_one_slice(k) ? Expr(t.rows * t.columns) : t.row_block * k.block);

@@ -17,6 +17,10 @@ namespace vesta::loops {
 
 inline constexpr int64_t kRegisterPiece = 256;    // steps whose products a register adds up one after another
 inline constexpr int64_t kMostRegisterSums = 28;  // vectors of a tile's sums; the other registers hold operands
+// Of registers for matrices (RegisterTile::depth): the rows of one, its columns of four bytes, and how many of them a
+// tile's rows and columns take at most. Four hold sums, two operands of rows, and two operands of columns.
+inline constexpr int64_t kMatrixRows = 16, kMatrixColumns = 16, kMostMatrices = 2;
+inline constexpr int64_t kMatrixWindow = 1152;  // steps of several Inner ranges that matrices add up together
 
 struct RegisterSum {
   Ref sum = kNoRef;     // Accumulate
@@ -53,6 +57,10 @@ bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
 // each.
 bool rows_have_pointers(const Kernel& k, const RegisterSum& sum);
 
+// Whether a kernel with these operands and registers for matrices must pack its rows: such a register is loaded from
+// rows that are equally far apart, and a last pair without a second element is filled up.
+bool matrices_need_packed_rows(const Kernel& k, const RegisterSum& sum);
+
 // The rows of the tiles that follow the whole tiles of a product of so many rows, which do not fill its tiles: the rows
 // that are left, or half a tile where their number is symbolic.
 int64_t rows_of_last_tile(const RegisterTile& tile, Expr rows);
@@ -61,7 +69,8 @@ inline int64_t vectors_of_few_columns(int64_t vectors) { return (vectors + 1) / 
 
 // A thread's scratch: the byte at which each part begins, and its size.
 struct RegisterScratch {
-  // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][step][row].
+  // The packed rows of a block and a slice: [row][packed_row_pitch], or [tile of rows][step][row]; for matrices [16
+  // rows][instruction][row][16 steps], of which an instruction reads the first ones.
   Expr rows;
   Expr columns;   // the packed columns of a tile and a slice: [step][column]
   Expr sums;      // of a tile, or of all tiles of a work item where there are several slices: [tile][row][column]
@@ -71,11 +80,12 @@ struct RegisterScratch {
 // Whether the last step of the inner space has one element instead of two.
 bool ends_in_half_step(const Kernel& k);
 RegisterScratch register_scratch(const Kernel& k, const RegisterSum& sum);
-// Steps from one packed row to the next, of four bytes each. It is no power of two, because rows would then share a set
-// of the cache.
-int64_t packed_row_pitch(const RegisterTile& t);
+// Steps of a packed row, of four bytes each. Where rows lie one after another, it is no power of two, because rows
+// would then share a set of the cache.
+int64_t packed_row_pitch(const Kernel& k);
 // Whether the inner space is not divided into slices. Several Inner ranges are one slice if a register adds up all of
-// their products, one after another.
+// their products, one after another. With registers for matrices, steps that are too few for an instruction are a slice
+// of their own.
 bool has_one_slice(const Kernel& k);
 
 }  // namespace vesta::loops

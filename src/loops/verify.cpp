@@ -158,7 +158,8 @@ class Verifier : Rules {
             "blocks of {} rows in tiles of {}", to_string(t.row_block), t.rows);
     require(t.columns > 0 && t.columns % k_.lanes == 0 && provably_divisible(k_.block, t.columns),
             "blocks of {} columns in tiles of {}", to_string(k_.block), t.columns);
-    require(t.rows * (t.columns / k_.lanes) <= kMostRegisterSums, "{} by {} sums in registers", t.rows, t.columns);
+    require(t.depth > 0 || t.rows * (t.columns / k_.lanes) <= kMostRegisterSums, "{} by {} sums in registers", t.rows,
+            t.columns);
     require(is_positive(t.slice), "slices of {}", to_string(t.slice));
     require((!t.packs_rows && !t.packs_columns) ||
                 (t.row_block.is_constant() && t.slice.is_constant() && provably_divisible(t.slice, k_.lanes)),
@@ -170,11 +171,24 @@ class Verifier : Rules {
                 (k_.ranges.back().extent.is_constant() &&
                  k_.ranges[static_cast<size_t>(k_.vector)].var == k_.ranges[k_.ranges.size() - 2].var),
             "rows of a window, of {} elements, in pairs", to_string(k_.ranges.back().extent));
+    if (t.depth != 0) matrices(sum);
     require(t.packs_rows || reads_rows_in_place(k_, sum), "rows that cannot be read where they are");
     require(t.packs_columns || reads_columns_in_place(k_, sum), "columns that cannot be read where they are");
     for (const Instr& i : k_.instrs)
       require(i.kind != InstrKind::StoreAdd && i.kind != InstrKind::Indirect && i.kind != InstrKind::Scan,
               "an instruction that a product does not have");
+  }
+
+  void matrices(const RegisterSum& sum) const {
+    const RegisterTile& t = k_.registers;
+    require(t.pairs && k_.lanes == kMatrixColumns, "matrices of other operands than pairs of BF16");
+    require(t.depth > 0 && t.depth <= kMatrixRows, "{} steps of an instruction", t.depth);
+    require(t.rows % kMatrixRows == 0 && t.rows <= kMostMatrices * kMatrixRows && t.columns % kMatrixColumns == 0 &&
+                t.columns <= kMostMatrices * kMatrixColumns,
+            "{} by {} sums in registers for matrices", t.rows, t.columns);
+    require(provably_divisible(t.slice, t.depth * t.elements_of_step()) || has_one_slice(k_),
+            "slices of {} in instructions of {} steps", to_string(t.slice), t.depth);
+    require(t.packs_rows || !matrices_need_packed_rows(k_, sum), "rows of matrices that cannot be read where they are");
   }
 
   // The range of the lanes, or of neighbouring threads.

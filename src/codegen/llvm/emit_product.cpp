@@ -67,6 +67,7 @@ void Emitter::product_item() {
   const int64_t vectors = t.columns / lanes_;
   const int64_t fewer = provably_divisible(columns, t.columns) ? vectors : loops::vectors_of_few_columns(vectors);
   const auto in_slice = [&](Value* begin, Value* end) {
+    if (t.depth > 0) return matrix_slice(begin, end);
     // Runs the body where the slice completes the tile's sums.
     const auto at_end = [&](const std::function<void()>& body) {
       if (product_.one_slice) return body();
@@ -124,7 +125,8 @@ void Emitter::product_item() {
 
 // Code that runs where the condition, an i1, holds. Values of the code around it are in scope.
 void Emitter::run_if(Value* condition, const std::function<void()>& body) {
-  loop(number(0), b_.CreateZExt(condition, b_.getInt64Ty()), 1, 3, 3, false, 0, [&](Value*) { body(); });
+  const int before = std::min(3, scopes_.back().level);  // what belongs to the work item is computed before
+  loop(number(0), b_.CreateZExt(condition, b_.getInt64Ty()), 1, before, 3, false, 0, [&](Value*) { body(); });
   b_.SetInsertPoint(scopes_.back().end);
 }
 
@@ -146,8 +148,8 @@ void Emitter::product_slices(std::span<const loops::Range> ranges, const std::fu
 bool Emitter::slices_have_vectors() const {
   const Expr inner = steps(k_.ranges.back().extent);
   if (!inner.is_constant()) return false;
-  const int64_t last = inner.constant() % steps(k_.registers.slice).constant();
-  return inner.constant() >= lanes_ && (last == 0 || last >= lanes_);
+  const int64_t slice = steps(k_.registers.slice).constant(), last = inner.constant() % slice;
+  return slice >= lanes_ && inner.constant() >= lanes_ && (last == 0 || last >= lanes_);
 }
 
 // Prefetches the neighbours that a load reads some steps later.
@@ -170,6 +172,11 @@ void Emitter::pack_rows(Value* begin, Value* end) {
   const Expr inner = k_.ranges.back().var;
   llvm::Type* const element = b_.getFloatTy();
   Value* done = product_.first_row;
+  if (t.depth > 0) {
+    if (loops::reads_along(k_, product_.sum.row, inner)) return copy_rows(begin, end);
+    const bool turns = loops::reads_along(k_, product_.sum.row, shape_.row) && !loops::ends_in_half_step(k_);
+    if (turns) done = turn_rows(begin, end);
+  }
   if (packs_rows_together()) {
     // Several tiles at a time, which share cache lines; then whole tiles; then rows.
     for (const int64_t tiles : {kTilesTogether, int64_t{1}}) {
@@ -205,32 +212,47 @@ void Emitter::pack_rows(Value* begin, Value* end) {
     Value* const all = number(k_.ranges.back().extent.constant());
     last = b_.CreateSelect(b_.CreateICmpSLT(last, all), last, all);
   }
-  const Ref load = packs_rows_together() ? loops::kNoRef : loops::loaded_along(k_, product_.sum.row, inner);
-  loop(done, product_.end_row, 1, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
+  const auto store_element = [&](Value* v, Value* to, Value* at) {
+    b_.CreateAlignedStore(v, b_.CreateGEP(operand_type(), to, at), operand_align());
+  };
+  const Ref load = packs_rows_together() || t.pairs ? loops::kNoRef : loops::loaded_along(k_, product_.sum.row, inner);
+  // Copies whole vectors of a row. Returns the first element after them.
+  const auto copy_vectors = [&](Value* to) {
+    Value* const rest = b_.CreateSub(last, b_.CreateURem(b_.CreateSub(last, first), number(lanes_)));
+    loop(first, rest, lanes_, 4, shape_.innermost, true, inner, [&](Value* k) {
+      Value* const from = base_pointer(k_.instrs[load].buffer, k_.instrs[load].index);
+      b_.SetInsertPoint(scopes_.back().end);
+      b_.CreateAlignedStore(load_steps(product_.sum.row, from), b_.CreateGEP(element, to, b_.CreateSub(k, first)),
+                            kFloat);
+    });
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const to = b_.CreateGEP(element, product_.rows, packed_row(row));
-    Value* rest = first;
-    if (load != loops::kNoRef && !t.pairs) {
-      rest = b_.CreateSub(last, b_.CreateURem(b_.CreateSub(last, first), number(lanes_)));
-      loop(first, rest, lanes_, 4, shape_.innermost, true, inner, [&](Value* k) {
-        Value* const from = base_pointer(k_.instrs[load].buffer, k_.instrs[load].index);
+    return rest;
+  };
+  loop(done, product_.end_row, 1, scopes_.back().level, 4, false, shape_.row, [&](Value* row) {
+    packed_windows([&](Value* start) {
+      b_.SetInsertPoint(scopes_.back().end);
+      Value* const to = b_.CreateGEP(element, product_.rows, b_.CreateAdd(packed_row(row), start));
+      loop(load == loops::kNoRef ? first : copy_vectors(to), last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
+        Value* v = get(product_.sum.row, 0);
         b_.SetInsertPoint(scopes_.back().end);
-        b_.CreateAlignedStore(load_steps(product_.sum.row, from), b_.CreateGEP(element, to, b_.CreateSub(k, first)),
-                              kFloat);
+        if (t.pairs)
+          v = b_.CreateTrunc(b_.CreateLShr(b_.CreateBitCast(v, b_.getInt32Ty()), uint64_t{16}), operand_type());
+        Value* at = b_.CreateSub(k, first);
+        if (t.depth > 0) {
+          at = packed_element(at);
+        } else if (packs_rows_together()) {
+          Value* const step = b_.CreateMul(b_.CreateUDiv(at, each), number(t.rows * t.elements_of_step()));
+          at = b_.CreateAdd(step, b_.CreateURem(at, each));
+        }
+        store_element(v, to, at);
       });
-      b_.SetInsertPoint(scopes_.back().end);
-    }
-    loop(rest, last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
-      Value* v = get(product_.sum.row, 0);
-      b_.SetInsertPoint(scopes_.back().end);
-      if (t.pairs)
-        v = b_.CreateTrunc(b_.CreateLShr(b_.CreateBitCast(v, b_.getInt32Ty()), uint64_t{16}), operand_type());
-      Value* at = b_.CreateSub(k, first);
-      if (packs_rows_together()) {
-        Value* const step = b_.CreateMul(b_.CreateUDiv(at, each), number(t.rows * t.elements_of_step()));
-        at = b_.CreateAdd(step, b_.CreateURem(at, each));
+      if (t.depth > 0 && loops::ends_in_half_step(k_)) {  // a matrix has whole pairs
+        b_.SetInsertPoint(scopes_.back().end);
+        run_if(b_.CreateICmpEQ(end, product_.steps), [&] {
+          b_.SetInsertPoint(scopes_.back().end);
+          store_element(llvm::Constant::getNullValue(operand_type()), to, packed_element(b_.CreateSub(last, first)));
+        });
       }
-      b_.CreateAlignedStore(v, b_.CreateGEP(operand_type(), to, at), operand_align());
     });
   });
 }
@@ -269,8 +291,10 @@ Value* Emitter::rows_of_step(std::span<Value* const> from, int64_t first_row) {
   return b_.CreateShuffleVector(loaded[0], loaded[1], order);
 }
 
-// Whether the packed words of a tile's rows lie beside each other: where they do in memory.
-bool Emitter::packs_rows_together() const { return loops::reads_along(k_, product_.sum.row, shape_.row); }
+// Whether the packed words of a tile's rows lie beside each other: where they do in memory, for sums in vectors.
+bool Emitter::packs_rows_together() const {
+  return k_.registers.depth == 0 && loops::reads_along(k_, product_.sum.row, shape_.row);
+}
 
 // Runs the body with the last inner variable at an element of the step. `exists`: nullptr, or whether there is such an
 // element; where there is none, the variable is at the last one.
@@ -294,7 +318,8 @@ Value* Emitter::packed_row(Value* row) {
   const RegisterTile& t = k_.registers;
   Value* const own = b_.CreateSub(row, product_.first_row);
   const auto times = [&](Value* v, int64_t n) { return b_.CreateMul(v, number(n)); };
-  if (!packs_rows_together()) return times(own, loops::packed_row_pitch(t));
+  if (t.depth > 0) return packed_matrix_row(own);
+  if (!packs_rows_together()) return times(own, loops::packed_row_pitch(k_));
   Value* const in_tile = rows_into_tile(row);
   return b_.CreateAdd(times(b_.CreateSub(own, in_tile), steps(t.slice).constant()), in_tile);
 }
@@ -494,7 +519,7 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
   if (t.packs_rows) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const first = packed_row(row);
-    const int64_t next = packs_rows_together() ? 1 : loops::packed_row_pitch(t);
+    const int64_t next = packs_rows_together() ? 1 : loops::packed_row_pitch(k_);
     for (int64_t r = 0; r < rows; ++r)
       row_at.push_back(b_.CreateGEP(word, product_.rows, b_.CreateAdd(first, number(r * next))));
     if (packs_rows_together()) row_step = number(t.rows);

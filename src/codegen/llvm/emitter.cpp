@@ -169,7 +169,12 @@ void Emitter::run() {
     Value* p = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), f_.getArg(1), i);
     scopes_.back().scalars[k_.sizes[i]] = b_.CreateLoad(b_.getInt64Ty(), p, fmt::format("s{}", i));
   }
+  const bool uses_matrices = k_.registers.depth > 0;
+  VESTA_CHECK(!uses_matrices || has_feature(p_.target(), "amx-bf16"), "registers for matrices on a CPU without them");
+  if (uses_matrices && has_one_configuration())
+    configure_matrices(number(k_.registers.rows), number(k_.registers.depth));
   items();
+  if (uses_matrices) release_matrices();
   if (streamed_) {  // before the threads' barrier
     b_.SetInsertPoint(scopes_.back().end);
     b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});

@@ -193,6 +193,32 @@ class Emitter {
                   llvm::Value* column);
   void finish_tile(llvm::Value* row, llvm::Value* last_row, llvm::Value* column);
 
+  // emit_matrix.cpp
+  // Steps from begin to end of a slice, and rows, for which the registers have one configuration.
+  struct MatrixPart {
+    llvm::Value* slice = nullptr;  // the slice's first step
+    llvm::Value *begin = nullptr, *end = nullptr;
+    llvm::Value* depth = nullptr;  // steps of an instruction
+    llvm::Value *first_row = nullptr, *end_row = nullptr;
+    bool is_rest = false;  // the rows that do not fill a tile
+  };
+  bool has_one_configuration() const;
+  void configure_matrices(llvm::Value* rows, llvm::Value* depth);
+  void release_matrices();
+  void matrix_slice(llvm::Value* begin, llvm::Value* end);
+  void matrix_parts(llvm::Value* begin, llvm::Value* end, const std::function<void(const MatrixPart&)>& body);
+  void matrix_tiles(const MatrixPart& part, llvm::Value* column);
+  void multiply_matrices(int64_t matrices, int64_t vectors, const MatrixPart& part, llvm::Value* row,
+                         llvm::Value* column);
+  void fetch_lines(const FetchedPart& part, llvm::Value* step, llvm::Value* depth);
+  llvm::Value* packed_matrix_row(llvm::Value* row);
+  llvm::Value* packed_instruction(llvm::Value* step);
+  llvm::Value* packed_element(llvm::Value* element);
+  llvm::Value* start_of_packed_rows();
+  void packed_windows(const std::function<void(llvm::Value* start)>& body);
+  void copy_rows(llvm::Value* begin, llvm::Value* end);
+  llvm::Value* turn_rows(llvm::Value* begin, llvm::Value* end);
+
   // emit_reduce.cpp
   llvm::Constant* identity(ReduceOp op, DType t, int lanes);
   llvm::Value* combine(ReduceOp op, DType t, llvm::Value* a, llvm::Value* b);
@@ -241,6 +267,7 @@ class Emitter {
     llvm::Value *first_row = nullptr, *end_row = nullptr, *end_column = nullptr;  // the columns count from the block's
     llvm::Value* steps = nullptr;                                                 // of the last Inner range
     bool one_slice = false;
+    llvm::AllocaInst* configuration = nullptr;            // of the registers for matrices
     llvm::Value *in_first = nullptr, *in_last = nullptr;  // the ranges around the slices are at their first, last value
   } product_;
   // The value of a Store or RowStore: its parts, and its form in memory.
