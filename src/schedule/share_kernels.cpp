@@ -52,8 +52,10 @@ class Copy {
   Expr size(int64_t constant) {
     const int64_t magnitude = constant < 0 ? -constant : constant;
     if (magnitude < 2) return constant;
-    // Of pairs, the code generator knows which sizes are even.
-    const int64_t each = magnitude % from_.registers.elements_of_step() == 0 ? from_.registers.elements_of_step() : 1;
+    // Of pairs, the code generator knows which sizes are even, and which fill the instructions for matrices.
+    const loops::RegisterTile& t = from_.registers;
+    int64_t each = t.elements_of_step() * std::max<int64_t>(1, t.depth);
+    if (magnitude % each != 0) each = magnitude % t.elements_of_step() == 0 ? t.elements_of_step() : 1;
     const Expr e = magnitude == each ? Expr(each) : Expr(each) * replace_(*out_->context, magnitude / each);
     return constant < 0 ? -e : e;
   }

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +20,6 @@ pytestmark = pytest.mark.kernels
 FRESH = {"cache": False, "only_if_faster": False}
 BF16, F16 = torch.bfloat16, torch.float16
 halves = pytest.mark.parametrize("half", [BF16, F16], ids=str)
-# Where the CPU has instructions for tiles of matrices, products of bfloat16 stay calls of the library, which uses them.
-HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text()
 # Without AVX-512, oneDNN's convolutions take no bfloat16. Vesta leaves them to ATen there.
 TAKES_CONVOLUTIONS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 
@@ -48,10 +45,13 @@ def expect_equal(f: Callable[..., Tensor], *args: Tensor, is_kernel: bool = True
             result = compiled(*args)
             assert result.dtype == eager.dtype and result.shape == eager.shape
             assert result.stride() == eager.stride()
-            torch.testing.assert_close(result.isnan(), eager.isnan())
+            # With AMX, oneDNN multiplies the element behind an odd row by zero, so eager has a NaN of the next row.
+            nans = result.isnan()
+            assert not (nans & ~eager.isnan()).any()
+            assert not (eager.isnan() & exact.isnan() & ~nans).any()
             error, allowed = ((t - exact).nan_to_num().abs().max().item() for t in (result, eager))
             assert error <= 2 * allowed + 1e-6 * exact.nan_to_num().abs().max().item()
-    if not (HAS_TILES and eager.dtype == BF16) and (TAKES_CONVOLUTIONS or "Conv2d" not in str(f)):
+    if TAKES_CONVOLUTIONS or "Conv2d" not in str(f):
         assert (calls_of(compiled) == []) == is_kernel, calls_of(compiled)
     return compiled
 

@@ -236,7 +236,6 @@ output %5
   EXPECT_TRUE(kernel.ranges[static_cast<size_t>(kernel.vector) - 1].extent.is_constant(16));
 }
 
-// Tiles of matrices multiply BF16 faster than vectors do.
 TEST(Registers, ProductsOfBf16) {
   Target target = target_of(64, 2);
   target.features = "+avx512bf16,-amx-bf16";
@@ -255,9 +254,53 @@ output %2
   EXPECT_TRUE(kernel.registers.pairs);
   EXPECT_FALSE(kernel.registers.packs_rows || kernel.registers.packs_columns);
   EXPECT_TRUE(kernel.ranges.back().extent.is_constant(768));  // the pairs and their elements are one range
-  target.features = "+avx512bf16,+amx-bf16";
-  EXPECT_FALSE(computes_in_registers(DType::BF16, 64, 768, 768, target));
-  EXPECT_TRUE(computes_in_registers(DType::F32, 64, 768, 768, target));
+}
+
+// Registers for matrices have panels of one size, whatever the rows, and instructions of as many steps as fit the inner
+// space.
+TEST(Registers, ProductsInMatrices) {
+  Target target = target_of(64, 2);
+  target.features = "+amx-bf16,+amx-tile,+avx512bf16";
+  const auto kernel = [&](int64_t rows, int64_t columns, int64_t inner) {
+    const Plan plan = plan_of(fmt::format(R"(
+input %0 : bf16[{0}, {2}] = argument "x"
+input %1 : bf16[{3}, {4}, 32, 2] = parameter "panels"
+%2 : bf16[{0}, {1}] = vesta::packed_linear(%0, %1, none)
+output %2
+)",
+                                          rows, columns, inner, columns / 32, inner / 2),
+                              target);
+    EXPECT_TRUE(only_kernel(plan)) << rows << " x " << columns;
+    return only_kernel(plan)->kernel;
+  };
+  for (const int64_t rows : {4, 16, 40, 128, 1000}) {
+    EXPECT_TRUE(computes_in_registers(DType::BF16, rows, 768, 768, target));
+    EXPECT_EQ(panel_of(DType::BF16, rows, 768, 768, 768, target), 32);
+    const auto k = kernel(rows, 768, 768);
+    EXPECT_EQ(k->registers.depth, 16);
+    EXPECT_EQ(k->registers.columns, 32);
+    EXPECT_EQ(k->registers.rows % 16, 0);
+    EXPECT_FALSE(k->registers.packs_columns);
+  }
+  EXPECT_EQ(kernel(64, 64, 72)->registers.depth, 12);    // 36 steps
+  EXPECT_EQ(kernel(64, 64, 198)->registers.depth, 11);   // 99 steps
+  EXPECT_EQ(kernel(64, 64, 1058)->registers.depth, 16);  // 529 steps are 23 times 23
+  EXPECT_TRUE(kernel(64, 3072, 768)->registers.packs_rows);
+  EXPECT_FALSE(kernel(64, 64, 768)->registers.packs_rows);
+  // With one thread, large products whose columns would be packed in each call are calls.
+  const std::string in_no_panels = R"(
+input %0 : bf16[128, 768] = argument "x"
+input %1 : bf16[768, 768] = argument "w"
+%2 : bf16[128, 768] = aten::mm(%0, %1)
+output %2
+)";
+  EXPECT_TRUE(only_kernel(plan_of(in_no_panels, target)));
+  target.threads = 1;
+  EXPECT_FALSE(only_kernel(plan_of(in_no_panels, target)));
+  kernel(128, 768, 768);
+  const Plan of_floats = plan_of(linear(64, 768, 768), target);
+  ASSERT_TRUE(only_kernel(of_floats));
+  EXPECT_EQ(only_kernel(of_floats)->kernel->registers.depth, 0);
 }
 
 TEST(Registers, Panels) {
