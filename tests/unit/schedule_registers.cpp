@@ -240,7 +240,8 @@ TEST(Registers, ProductsOfBf16) {
   Target target = target_of(64, 2);
   target.features = "+avx512bf16,-amx-bf16";
   EXPECT_TRUE(computes_in_registers(DType::BF16, 64, 768, 768, target));
-  EXPECT_FALSE(computes_in_registers(DType::F16, 64, 768, 768, target));
+  EXPECT_TRUE(computes_in_registers(DType::F16, 64, 768, 768, target));  // operands are converted to F32
+  EXPECT_FALSE(computes_in_registers(DType::F64, 64, 768, 768, target));
   EXPECT_EQ(panel_of(DType::BF16, 64, 768, 768, 768, target), 48);
   const std::string linear_of_bf16 = R"(
 input %0 : bf16[64, 768] = argument "x"
