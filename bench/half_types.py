@@ -24,7 +24,7 @@ from bench.workloads import MODELS
 from tests.programs.torchvision_operators import declare_torchvision_operators
 
 NAMES = ("bert", "minilm", "gpt2", "llama", "t5", "vit", "resnet50", "mobilenetv3", "convnext")
-# The speed of float32 times this. Kernels convert float16 to float32 before they multiply.
+# Asked: so many times the speed of float32. Kernels convert float16 to float32 before they multiply.
 AIMS = {"bfloat16": 1.5, "float16": 1.0}
 CALLERS = ("float32", "half", "eager")
 

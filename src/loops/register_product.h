@@ -38,9 +38,9 @@ std::optional<RegisterSum> register_sum(const Kernel& k);
 // Whether r loads an element of the operands' type, without a mask, of a buffer that the kernel does not write, and the
 // element for the next value of `var` is the next one in memory.
 bool reads_along(const Kernel& k, Ref r, Expr var);
-// The load of a factor's values for one value of `var` after another, if they lie one after another in memory: the
-// factor itself, or what it converts to F32. It has no mask, and the kernel does not write its buffer. kNoRef: there is
-// none.
+// The load from which a factor comes, where the elements for one value of `var` after another are neighbours in memory:
+// the factor itself, or what casts convert to it. It has no mask, and the kernel does not write its buffer. kNoRef: the
+// factor comes from no such load.
 Ref loaded_along(const Kernel& k, Ref factor, Expr var);
 // The columns of a panel, if the index has them in panels, of which the last one may have columns past the end: c // 32
 // selects a panel, and c % 32 one of its columns. 0: it has not.

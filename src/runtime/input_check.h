@@ -54,7 +54,7 @@ class InputCheck {
     int32_t dim = 0;
     int32_t first = 0;      // index into expected_: first the sizes of its dimensions, then their strides
     bool constant = true;   // no size or stride is symbolic
-    bool empty = false;     // a size is the constant 0
+    bool empty = false;     // one of its sizes is the constant 0
     uint8_t alignment = 1;  // a power of two
     uint8_t item = 0;       // bytes of an element
   };

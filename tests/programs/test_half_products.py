@@ -115,6 +115,7 @@ def test_a_weight_that_changes(half: torch.dtype) -> None:
 CONVOLUTIONS = [
     nn.Conv2d(16, 32, 1),
     nn.Conv2d(16, 40, 1, stride=2),
+    nn.Conv2d(16, 32, 1, padding=1),
     nn.Conv2d(16, 32, 3, padding=1),
     nn.Conv2d(18, 33, 3, stride=2, padding=1),
     nn.Conv2d(16, 32, (1, 5), padding=(0, 2)),

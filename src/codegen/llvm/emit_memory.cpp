@@ -169,10 +169,7 @@ Value* Emitter::stored(const Instr& i, int u, bool vector) {
   const Stored from = source(i);
   Value* v = vector ? lanes(from.value, u) : get(from.value, 0);
   at(shape_.innermost);
-  if (i.dtype == DType::BF16 && from.exact) {
-    Value* bits = b_.CreateBitCast(v, p_.register_type(DType::I32, Primitives::lanes_of(v)));
-    return b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), p_.memory_type(DType::BF16, Primitives::lanes_of(v)));
-  }
+  if (i.dtype == DType::BF16 && from.exact) return p_.bits_of_bf16(v);
   return p_.to_memory(i.dtype, v);
 }
 

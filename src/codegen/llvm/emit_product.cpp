@@ -235,8 +235,7 @@ void Emitter::pack_rows(Value* begin, Value* end) {
       loop(load == loops::kNoRef ? first : copy_vectors(to), last, 1, 4, shape_.innermost, true, inner, [&](Value* k) {
         Value* v = get(product_.sum.row, 0);
         b_.SetInsertPoint(scopes_.back().end);
-        if (t.pairs)
-          v = b_.CreateTrunc(b_.CreateLShr(b_.CreateBitCast(v, b_.getInt32Ty()), uint64_t{16}), operand_type());
+        if (t.pairs) v = p_.bits_of_bf16(v);
         Value* at = b_.CreateSub(k, first);
         if (t.depth > 0) {
           at = packed_element(at);
@@ -270,11 +269,7 @@ Value* Emitter::load_steps(Ref factor, Value* from) {
 
 // The words of steps whose elements are values in registers.
 Value* Emitter::words_of_steps(Value* v) {
-  if (!k_.registers.pairs) return v;
-  const int elements = Primitives::lanes_of(v);
-  Value* const bits = b_.CreateBitCast(v, p_.register_type(DType::I32, elements));
-  Value* const halves = b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), p_.memory_type(DType::BF16, elements));
-  return b_.CreateBitCast(halves, p_.register_type(DType::F32, lanes_));
+  return k_.registers.pairs ? b_.CreateBitCast(p_.bits_of_bf16(v), p_.register_type(DType::F32, lanes_)) : v;
 }
 
 // The words of a step of a tile's rows, which lie beside each other. `from`: where each element of the step begins.

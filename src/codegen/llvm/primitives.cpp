@@ -177,6 +177,12 @@ Value* Primitives::to_memory(DType t, Value* v) {
   return v;
 }
 
+Value* Primitives::bits_of_bf16(Value* v) {
+  const int lanes = lanes_of(v);
+  Value* const bits = b_.CreateBitCast(v, register_type(DType::I32, lanes));
+  return b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), memory_type(DType::BF16, lanes));
+}
+
 Value* Primitives::cast(DType from, DType to, Value* v) {
   if (from == to) return v;
   int lanes = lanes_of(v);

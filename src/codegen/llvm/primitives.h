@@ -30,6 +30,8 @@ class Primitives {
   llvm::Value* compute(Prim p, DType t, llvm::Value* a, llvm::Value* b = nullptr, llvm::Value* c = nullptr);
   llvm::Value* one_plus_erf(llvm::Value* x);  // as in VectorMath
   llvm::Value* cast(DType from, DType to, llvm::Value* v);
+  // The bits in memory of values that are BF16: the upper halves of the floats in registers.
+  llvm::Value* bits_of_bf16(llvm::Value* v);
   llvm::Value* from_memory(DType t, llvm::Value* v);  // converts a loaded element to a register value
   llvm::Value* to_memory(DType t, llvm::Value* v);
   // Rounds floats to BF16. Each 32-bit word has the element in its upper half; its lower half is undefined.

@@ -41,7 +41,6 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
   Attention a{n->input(0), n->input(1), n->input(2), added_mask(*n)};
   const TensorType &q = a.query->type, &k = a.keys->type, &v = a.values->type;
   const TensorType cpu{.dtype = q.dtype};
-  if (q.dtype != DType::F32 && q.dtype != DType::BF16 && q.dtype != DType::F16) return std::nullopt;
   for (const TensorType* t : {&q, &k, &v})
     if (t->dim() != 4 || t->dtype != q.dtype || t->device != cpu.device) return std::nullopt;
   if (k.sizes != v.sizes || k.sizes[0] != q.sizes[0] || k.sizes[1] != q.sizes[1] || k.sizes[3] != q.sizes[3] ||

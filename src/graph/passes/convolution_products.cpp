@@ -15,6 +15,7 @@
 // convolution's operand is F32, too: its elements are read once for each tap.
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
@@ -140,7 +141,7 @@ class Products {
     if (!context_.panel_of || !is_constant_weight(parameters_, c.w)) return 0;
     const int64_t apart = (w.sizes[1] * c.stride[1]).constant();
     const int64_t panel = context_.panel_of(element_of(c), pixels, w.sizes[0].constant(), inner_of(w), apart);
-    const bool made = is_dropped_without(c.w, n) || panels_.contains({c.w, panel});
+    const bool made = is_dropped_without(c.w, n) || panels_.contains({c.w, panel, is_pointwise(c)});
     const int64_t bytes = made || panel == 0 ? 0 : panel_bytes(w, panel);
     if (bytes > left_) return 0;
     left_ -= bytes;
@@ -148,10 +149,9 @@ class Products {
   }
 
   Value* panels(Builder& b, const Convolution& c, int64_t panel) {
-    Value*& made = panels_[{c.w, panel}];
+    Value*& made = panels_[{c.w, panel, is_pointwise(c)}];
     if (made) return made;
-    const bool pointwise = c.w->type.sizes[2].is_constant(1) && c.w->type.sizes[3].is_constant(1);
-    Value* const rows = prepacked(pointwise ? matrix(b, c) : b.node("aten::permute", {c.w, IntList{0, 2, 3, 1}}));
+    Value* const rows = prepacked(is_pointwise(c) ? matrix(b, c) : b.node("aten::permute", {c.w, IntList{0, 2, 3, 1}}));
     return made = in_panels(b, constant_as(b, rows, element_of(c)), panel);
   }
 
@@ -214,7 +214,7 @@ class Products {
   const PassContext& context_;
   Rewriter rewriter_;
   const std::vector<bool> parameters_ = parameters_of(graph_);
-  std::map<std::pair<Value*, int64_t>, Value*> panels_;
+  std::map<std::tuple<Value*, int64_t, bool>, Value*> panels_;  // by weight, rows of a panel, and is_pointwise()
   int64_t left_ = panel_budget(graph_, context_);
 };
 
