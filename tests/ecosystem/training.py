@@ -54,8 +54,8 @@ STEPS = 10
 OTHER_LENGTH_FROM = 7  # steps that take the entry's last length
 ROWS = 8  # of a batch of images
 DROPOUT = 0.1
-# Runs with moved numbers, each made only where those before do not suffice. A number so close to the kink of a ReLU that
-# rounding decides its side changes sides in some directions only, and a model has several: hgnet needs 9 to 16.
+# Runs with moved numbers, each made only where those before do not suffice. A number so close to the kink of a ReLU
+# that rounding decides its side changes sides in some directions only, and a model has several: hgnet needs 9 to 16.
 SHAKES = 24
 ROUND_S = 0.05
 WITH_LABELS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForMaskedLM", "MTModel")

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.kernels
 LIBRARY_CALLS = {
     "linear",
     "convolution_backward",
-    "_scaled_dot_product_flash_attention_for_cpu_backward",
     "max_pool2d_with_indices_backward",
 }
 

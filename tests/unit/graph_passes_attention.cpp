@@ -64,7 +64,6 @@ output %25
 TEST(AttentionProducts, StayACallWhereItIsNone) {
   expect_unchanged(write_attention_products, attention(""), {}, DeviceType::CPU);  // kernels compute no product
   expect_call(attention(", 0.5"));                                                 // random
-  expect_call(attention("", "", "output %4\noutput %5"));                          // another result is read
   const auto other = [](const char* queries, const char* keys, const char* type) {
     return fmt::format(R"(
 input %0 : {2}[1, 8, {0}, 32] = argument "q"
@@ -79,6 +78,68 @@ output %4
   expect_call(other("64", "64", "f16"));     // kernels add up products of F32 and BF16
   expect_call(other("64", "0", "f32"));      // no keys
   expect_call(other("4096", "512", "f32"));  // the scores of 16 blocks
+}
+
+// As the library stores them: [batch, queries, heads].
+TEST(AttentionProducts, GiveTheLogarithmsOfTheSums) {
+  const auto g = parse(attention("", "", "output %4\noutput %5"));
+  const Options options;
+  EXPECT_TRUE(write_attention_products(*g, {.options = options, .computes_product = kKernels}));
+  verify(*g);
+  const Value* const sums = g->outputs[1].value;
+  EXPECT_EQ(sums->type.sizes, (std::vector<Expr>{2, 4, 16}));
+  EXPECT_EQ(sums->type.strides, (std::vector<Expr>{64, 1, 4}));
+  EXPECT_NE(print(*g).find("aten::log("), std::string::npos) << print(*g);
+}
+
+std::string derivative(const char* type, int queries, int keys, const char* more, bool of_queries = true) {
+  return fmt::format(
+      R"(
+input %0 : {0}[2, 4, {1}, 32] = argument "tangent"
+input %1 : {0}[2, 4, {1}, 32] = argument "q"
+input %2 : {0}[2, 4, {2}, 32] = argument "k"
+input %3 : {0}[2, 4, {2}, 32] = argument "v"
+input %4 : {0}[2, 4, {1}, 32] = argument "out"
+input %5 : f32[2, 4, {1}] = argument "sums"
+{5}, %7 : {0}[2, 4, {2}, 32]{{{4}, 32, 128, 1}}, %8 : {0}[2, 4, {2}, 32]{{{4}, 32, 128, 1}} = aten::_scaled_dot_product_flash_attention_for_cpu_backward(%0, %1, %2, %3, %4, %5{3})
+{6}output %7
+output %8
+)",
+      type, queries, keys, more, 128 * keys,
+      of_queries ? fmt::format("%6 : {}[2, 4, {}, 32]{{{}, 32, 128, 1}}", type, queries, 128 * queries) : "_",
+      of_queries ? "output %6\n" : "");
+}
+
+int count(const Graph& g, std::string_view op) {
+  int n = 0;
+  g.for_each_node([&](const Node* node) { n += node->op->name == op; });
+  return n;
+}
+
+TEST(AttentionProducts, OfADerivativeAreFive) {
+  const auto g = parse(derivative("f32", 16, 24, ", 0., false"));
+  std::vector<std::vector<Expr>> strides;
+  for (const auto& o : g->outputs) strides.push_back(o.value->type.strides);
+  const Options options;
+  EXPECT_TRUE(write_attention_products(*g, {.options = options, .computes_product = kKernels}));
+  verify(*g);
+  EXPECT_EQ(count(*g, "aten::matmul"), 5) << print(*g);
+  EXPECT_EQ(count(*g, "aten::exp"), 1);
+  EXPECT_EQ(count(*g, "aten::amax"), 0);  // the sums of the forward pass have it
+  for (size_t i = 0; i < strides.size(); ++i) EXPECT_EQ(g->outputs[i].value->type.strides, strides[i]);
+
+  const auto some = parse(derivative("f32", 16, 24, ", 0., true", /*of_queries=*/false));
+  EXPECT_TRUE(write_attention_products(*some, {.options = options, .computes_product = kKernels}));
+  verify(*some);
+  EXPECT_EQ(count(*some, "aten::matmul"), 4) << print(*some);
+}
+
+TEST(AttentionProducts, DerivativesThatStayCalls) {
+  expect_call(derivative("f32", 16, 24, ", 0.5, false"));    // random
+  expect_call(derivative("f32", 3, 24, ", 0., false"));      // sums over few queries
+  expect_call(derivative("f32", 16, 200, ", 0., false"));    // more than four keys for each element of a head
+  expect_call(derivative("f32", 20000, 24, ", 0., false"));  // the scores of four caches
+  expect_call(derivative("bf16", 16, 23, ", 0., false"));    // sums over an odd number of keys
 }
 
 // Several heads read the same keys.

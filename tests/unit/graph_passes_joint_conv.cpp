@@ -156,6 +156,28 @@ output %4
   EXPECT_EQ(g.graph->outputs[0].value->producer->op->name, "aten::view");
 }
 
+// The gradient of one image needs no sum. Its 49 pixels are too few for the other products.
+TEST(PointwiseConvolutions, TheGradientOfAWeightByOneImage) {
+  for (const int images : {1, 2}) {
+    Given g(fmt::format(R"(
+input %0 : f32[{0}, 512, 7, 7] = argument "x"
+input %1 : f32[256, 512, 1, 1] = argument "w"
+input %2 : f32[{0}, 256, 7, 7] = argument "tangent0"
+%3 : f32[{0}, 512, 7, 7], %4 : f32[256, 512, 1, 1], _ = aten::convolution_backward(%2, %0, %1, [0], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [true, true, false])
+output %3
+output %4
+)",
+                        images));
+    const Options options;
+    EXPECT_EQ(write_pointwise_convolutions(*g.graph, {.options = options}, g.joint), images == 1);
+    verify(*g.graph);
+    const Node& first = *g.graph->outputs[0].value->producer;
+    EXPECT_EQ(first.op->name, "aten::convolution_backward");
+    EXPECT_EQ(first.results[1] == nullptr, images == 1);
+    EXPECT_EQ(g.graph->outputs[1].value->producer->op->name == "aten::view", images == 1);
+  }
+}
+
 TEST(PointwiseConvolutions, OthersStayCalls) {
   const auto text = [](std::string_view x, std::string_view w, std::string_view padding, int groups,
                        std::string_view y) {

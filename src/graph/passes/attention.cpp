@@ -44,7 +44,7 @@ SoftmaxParts softmax_parts(Builder& b, Value* scores, int64_t dim, bool masked) 
   Value* const powers = b("aten::exp", {b("aten::sub.Tensor", {scores, most})});
   Value* total = sum_keeping(b, powers, {dim});
   if (masked) total = b("aten::masked_fill.Scalar", {total, b("aten::eq.Scalar", {total, Expr(0)}), Expr(1)});
-  return {powers, total};
+  return {powers, total, most};
 }
 
 Value* repeated_heads(const Value* v) {

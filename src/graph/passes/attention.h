@@ -15,11 +15,11 @@ bool expands_to(const TensorType& x, std::span<const Expr> sizes);
 // The program's scale, or 1 / sqrt(size of a head).
 double attention_scale(const Node& attention, int64_t size);
 
-// A softmax whose division is left to the caller: exp(scores - their maximum) over this dimension, and the sum of that,
-// which keeps the dimension. A query of which every key is masked (its scores are -inf) has weights of zero and the
-// total 1, as in the libraries' kernels; `masked`: there may be such queries.
+// A softmax whose division is left to the caller: exp(scores - their maximum) over this dimension, the sum of that, and
+// the maximum, which both keep the dimension. A query of which every key is masked (its scores are -inf) has weights of
+// zero and the total 1, as in the libraries' kernels, and the maximum 0; `masked`: there may be such queries.
 struct SoftmaxParts {
-  Value *powers = nullptr, *total = nullptr;
+  Value *powers = nullptr, *total = nullptr, *most = nullptr;
 };
 SoftmaxParts softmax_parts(Builder& b, Value* scores, int64_t dim, bool masked);
 

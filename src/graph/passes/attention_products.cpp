@@ -4,10 +4,16 @@
 // heads share. Where the scores do not fit the caches, the queries are divided into blocks, which are computed one
 // after another. A causal block leaves out keys that come after all its queries.
 //
+// The derivative is five products. It computes the weights again, of the scores and the logarithms of their sums, which
+// the forward pass saves as the library does. Two matrices of all queries and keys are alive at once, so it pays for
+// few keys: they should take no more memory than what a layer around the attention has saved, and freed by then.
+//
 // The library's kernel is FlashAttention. Its time divided by ours, measured with AVX-512, two cores and heads of 64
 // elements: 64 to 197 queries and keys of 6 to 12 heads 1.5 to 1.9, 256 1.23, 512 1.14 (causal 1.46), 8 sequences of
 // 128 with 12 heads 1.26. From 1024 queries on it is about 1, and the pass leaves the call as it is. With BF16: 64 to
-// 512 queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0.
+// 512 queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0. Of a derivative (float32, two cores, heads of
+// 64 elements): 128 to 256 queries of one sequence 1.2 to 1.4, 8 sequences of 64 1.5, of 128 1.1 (causal 1.3), of
+// 197 1.03; with AVX2 1.0 to 1.9; on one core 1.1 to 1.2, but 0.9 where the scores fill four caches.
 #include <algorithm>
 #include <limits>
 
@@ -22,6 +28,9 @@ namespace {
 constexpr int64_t kMostBlocks = 8, kMostBlocksOfBf16 = 32;
 constexpr int64_t kVectorOfBlocks = 64;  // bytes; with shorter vectors, blocks take longer than the library
 constexpr int64_t kKeyParts = 4;         // a causal block reads one to four quarters of the keys, to share kernels
+// Of the derivative: bytes of all scores in parts of what stays in the caches between kernels, and keys in parts of the
+// elements of a head.
+constexpr int64_t kMostCaches = 2, kMostKeys = 4;
 
 // query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. `group` neighbouring heads
 // have the same keys.
@@ -29,16 +38,17 @@ struct Attention {
   Value *query = nullptr, *keys = nullptr, *values = nullptr, *mask = nullptr;
   Expr batch, shared, group, queries;
   int64_t count = 0, size = 0;  // of the keys, and of each of them
-  int64_t blocks = 1;           // of queries
+  int64_t caches = 1;           // that the scores fill
   bool causal = false;
 
   Sizes heads() const { return {batch, shared, group}; }
 };
 
-std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& context) {
-  if (!is_op(n, "aten::_scaled_dot_product_flash_attention_for_cpu") || n->prepacked || !is_plain_attention(graph, *n))
-    return std::nullopt;
-  Attention a{n->input(0), n->input(1), n->input(2), added_mask(*n)};
+// The operands of a call, or of its derivative, whose products kernels compute.
+std::optional<Attention> find(const Node& n, const PassContext& context) {
+  const NodeArgs args = n.named();
+  if (n.prepacked || args.number("dropout_p") != 0) return std::nullopt;
+  Attention a{value_of(args.get("query")), value_of(args.get("key")), value_of(args.get("value")), added_mask(n)};
   const TensorType &q = a.query->type, &k = a.keys->type, &v = a.values->type;
   const TensorType cpu{.dtype = q.dtype};
   for (const TensorType* t : {&q, &k, &v})
@@ -48,7 +58,7 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
     return std::nullopt;
   a.batch = q.sizes[0], a.shared = q.sizes[1], a.group = 1, a.queries = q.sizes[2];
   a.count = k.sizes[2].constant(), a.size = k.sizes[3].constant();
-  a.causal = n->named().boolean("is_causal");
+  a.causal = args.boolean("is_causal");
   Value *const keys = repeated_heads(a.keys), *const values = repeated_heads(a.values);
   if (keys && values && keys->type.sizes == values->type.sizes && keys->type.sizes[1].is_constant() &&
       q.sizes[1].is_constant()) {
@@ -58,23 +68,49 @@ std::optional<Attention> find(const Graph& graph, Node* n, const PassContext& co
   }
   for (const Expr e : {a.batch, q.sizes[1], a.queries})
     if (!provably_at_least(e, 1)) return std::nullopt;
-  const int64_t queries = hint(a.queries), heads = hint(a.batch) * hint(q.sizes[1]);
-  const int64_t bytes = heads * queries * a.count * element_size(DType::F32);
-  a.blocks = (bytes + context.cache_bytes - 1) / context.cache_bytes;
-  const bool divides = a.queries.is_constant() && context.vector_bytes >= kVectorOfBlocks;
-  if (a.count == 0 || a.size == 0 ||
-      a.blocks > std::min(q.dtype == DType::F32 ? kMostBlocks : kMostBlocksOfBf16, divides ? queries : 1))
-    return std::nullopt;
-  const int64_t rows = queries / a.blocks;
-  if (!context.computes_product(q.dtype, rows, a.count, a.size) ||
-      !context.computes_product(q.dtype, rows, a.size, a.count) || !has_whole_steps(q.dtype, a.size))
-    return std::nullopt;
+  if (a.count == 0 || a.size == 0 || !has_whole_steps(q.dtype, a.size)) return std::nullopt;
+  const int64_t heads = hint(a.batch) * hint(q.sizes[1]);
+  const int64_t bytes = heads * hint(a.queries) * a.count * element_size(DType::F32);
+  a.caches = (bytes + context.cache_bytes - 1) / context.cache_bytes;
   if (a.mask) {
     const TensorType& t = a.mask->type;
     if ((t.dtype != DType::F32 && t.dtype != q.dtype) || t.device != cpu.device || t.dim() < 2 ||
         !expands_to(t, Sizes{a.batch, q.sizes[1], a.queries, Expr(a.count)}))
       return std::nullopt;
   }
+  return a;
+}
+
+// A call of the forward pass, whose queries come in as many blocks as the scores fill caches.
+std::optional<Attention> find_forward(const Graph& graph, const Node& n, const PassContext& context) {
+  if (!is_op(&n, "aten::_scaled_dot_product_flash_attention_for_cpu")) return std::nullopt;
+  auto a = find(n, context);
+  if (!a) return std::nullopt;
+  const DType type = a->query->type.dtype;
+  const int64_t queries = hint(a->queries);
+  const bool divides = a->queries.is_constant() && context.vector_bytes >= kVectorOfBlocks;
+  if (a->caches > std::min(type == DType::F32 ? kMostBlocks : kMostBlocksOfBf16, divides ? queries : 1))
+    return std::nullopt;
+  const int64_t rows = queries / a->caches;
+  if (!context.computes_product(type, rows, a->count, a->size) ||
+      !context.computes_product(type, rows, a->size, a->count))
+    return std::nullopt;
+  return a;
+}
+
+std::optional<Attention> find_derivative(const Node& n, const PassContext& context) {
+  if (!is_op(&n, "aten::_scaled_dot_product_flash_attention_for_cpu_backward")) return std::nullopt;
+  auto a = find(n, context);
+  if (!a || a->caches > kMostCaches || a->count > kMostKeys * a->size) return std::nullopt;
+  const DType type = a->query->type.dtype;
+  const int64_t queries = hint(a->queries);
+  // The sums of the gradients of keys and values are over the queries.
+  if (!a->queries.is_constant() || !has_whole_steps(type, a->queries.constant()) || !has_whole_steps(type, a->count))
+    return std::nullopt;
+  if (!context.computes_product(type, queries, a->count, a->size) ||
+      !context.computes_product(type, queries, a->size, a->count) ||
+      !context.computes_product(type, a->count, a->size, queries))
+    return std::nullopt;
   return a;
 }
 
@@ -85,9 +121,9 @@ struct Block {
 };
 
 std::vector<Block> blocks_of(const Attention& a) {
-  if (a.blocks == 1) return {{0, a.queries, a.count}};
+  if (a.caches == 1) return {{0, a.queries, a.count}};
   std::vector<Block> out;
-  const int64_t all = a.queries.constant(), each = (all + a.blocks - 1) / a.blocks;
+  const int64_t all = a.queries.constant(), each = (all + a.caches - 1) / a.caches;
   const int64_t part = (a.count + kKeyParts - 1) / kKeyParts;
   for (int64_t begin = 0; begin < all; begin += each) {
     const int64_t end = std::min(all, begin + each);
@@ -106,6 +142,13 @@ Value* by_groups(Builder& b, const Attention& a, Value* v) {
   Sizes sizes = a.heads();
   sizes.insert(sizes.end(), v->type.sizes.end() - 2, v->type.sizes.end());
   return reshaped(b, v, sizes);
+}
+
+// The strides of such a view, from those of the tensor: values are computed in the memory order of a call's results.
+std::vector<Expr> by_groups(const Attention& a, const std::vector<Expr>& strides) {
+  std::vector<Expr> out = {strides[0], strides[1] * a.group, strides[1]};
+  out.insert(out.end(), strides.begin() + 2, strides.end());
+  return out;
 }
 
 // Keys or values, which each head of a group shows.
@@ -131,8 +174,8 @@ Value* product(Builder& b, Value* x, Value* y) {
   return b(x->type.dtype == DType::F32 ? "aten::matmul" : "vesta::matmul_f32", {x, y});
 }
 
-// [batch, shared, group, queries of the block, size]
-Value* attention(Builder& b, const Node& n, const Attention& a, const Block& block) {
+// Of a block's queries and keys, scaled and masked: [batch, shared, group, queries, keys].
+Value* scores_of(Builder& b, const Node& n, const Attention& a, const Block& block) {
   Value* const keys = b("aten::transpose.int", {for_groups(b, a, a.keys, block.keys), Expr(3), Expr(4)});
   Value* const queries = by_groups(b, a, slice(b, a.query, 2, block.begin, block.queries));
   Value* scores = product(b, queries, keys);
@@ -143,37 +186,99 @@ Value* attention(Builder& b, const Node& n, const Attention& a, const Block& blo
     mask = slice(b, slice(b, mask, 2, block.begin, block.queries), 3, 0, block.keys);
     scores = b("aten::add.Tensor", {scores, opmath(b, by_groups(b, a, mask))});
   }
-  const SoftmaxParts softmax = softmax_parts(b, scores, 4, /*masked=*/a.mask != nullptr);
-  const DType type = a.query->type.dtype;
-  Value* const sums = product(b, cast(b, softmax.powers, type), for_groups(b, a, a.values, block.keys));
-  return cast(b, b("aten::div.Tensor", {sums, softmax.total}), type);
+  return scores;
 }
 
-Value* attention(Builder& b, const Node& n, const Attention& a) {
-  std::vector<Value*> parts;
-  for (const Block& block : blocks_of(a)) parts.push_back(attention(b, n, a, block));
-  Value* const out = parts.size() == 1 ? parts[0] : b("aten::cat", {parts, Expr(3)});
-  // In the memory order of the call's result, of which this is a view.
-  const std::vector<Expr>& strides = n.results[0]->type.strides;
-  out->type.strides = {strides[0], strides[1] * a.group, strides[1], strides[2], strides[3]};
-  return reshaped(b, out, n.results[0]->type.sizes);
+// Of a block: the values' means [batch, shared, group, queries, size], and the logarithms of the weights' sums [batch,
+// shared, group, queries].
+struct Result {
+  Value *out = nullptr, *logarithms = nullptr;
+};
+
+Result attention(Builder& b, const Node& n, const Attention& a, const Block& block, bool logarithms) {
+  const SoftmaxParts softmax = softmax_parts(b, scores_of(b, n, a, block), 4, /*masked=*/a.mask != nullptr);
+  const DType type = a.query->type.dtype;
+  Value* const sums = product(b, cast(b, softmax.powers, type), for_groups(b, a, a.values, block.keys));
+  Result r{cast(b, b("aten::div.Tensor", {sums, softmax.total}), type)};
+  if (logarithms) {
+    const auto squeezed = [&](Value* v) { return b("aten::squeeze.dim", {v, Expr(4)}); };
+    r.logarithms = b("aten::add.Tensor", {squeezed(softmax.most), b("aten::log", {squeezed(softmax.total)})});
+  }
+  return r;
+}
+
+// The values for the call's results.
+std::vector<Value*> attention(Builder& b, const Graph& graph, const Node& n, const Attention& a) {
+  const bool logarithms = n.results[1] && graph.is_used(n.results[1]);
+  std::vector<Value*> outs, sums;
+  for (const Block& block : blocks_of(a)) {
+    const Result r = attention(b, n, a, block, logarithms);
+    outs.push_back(r.out);
+    if (logarithms) sums.push_back(r.logarithms);
+  }
+  const auto joined = [&](const std::vector<Value*>& parts) {
+    return parts.size() == 1 ? parts[0] : b("aten::cat", {parts, Expr(3)});
+  };
+  Value* const out = joined(outs);
+  out->type.strides = by_groups(a, n.results[0]->type.strides);
+  std::vector<Value*> results(n.results.size(), nullptr);
+  results[0] = reshaped(b, out, n.results[0]->type.sizes);
+  if (logarithms) {
+    Value* const all = joined(sums);
+    all->type.strides = by_groups(a, n.results[1]->type.strides);
+    results[1] = reshaped(b, all, n.results[1]->type.sizes);
+  }
+  return finish(b, n, std::move(results));
+}
+
+// The gradients of queries, keys and values. With weights W = softmax(S), values V, the tangent T and the result O,
+// that of V is W' T, and that of S is W * (T V' - the sum of T * O over a head) (Dao et al., FlashAttention, 2022,
+// appendix B.2).
+std::vector<Value*> derivative(Builder& b, const Node& n, const Attention& a) {
+  const NodeArgs args = n.named();
+  const DType type = a.query->type.dtype;
+  const auto operand = [&](std::string_view name) { return value_of(args.get(name)); };
+  const auto turned = [&](Value* v) { return b("aten::transpose.int", {v, Expr(3), Expr(4)}); };
+  Value* const tangent = by_groups(b, a, operand("grad_out"));
+  Value* const logarithms = reshaped(b, operand("logsumexp"), {a.batch, a.shared, a.group, a.queries, 1});
+  Value* const scores = scores_of(b, n, a, {0, a.queries, a.count});
+  Value* const weights = b("aten::exp", {b("aten::sub.Tensor", {scores, logarithms})});
+  Value* const products = b("aten::mul.Tensor", {opmath(b, tangent), opmath(b, by_groups(b, a, operand("out")))});
+  Value* const of_weights = product(b, tangent, turned(for_groups(b, a, a.values, a.count)));
+  Value* of_scores = b("aten::sub.Tensor", {of_weights, sum_keeping(b, products, {4})});
+  of_scores = b("aten::mul.Tensor", {weights, of_scores});
+  if (const double scale = attention_scale(n, a.size); scale != 1)
+    of_scores = b("aten::mul.Scalar", {of_scores, scale});
+  of_scores = cast(b, of_scores, type);
+  std::vector<Value*> results(3, nullptr);
+  if (n.results[0]) results[0] = product(b, of_scores, for_groups(b, a, a.keys, a.count));
+  if (n.results[1]) results[1] = product(b, turned(of_scores), by_groups(b, a, a.query));
+  if (n.results[2]) results[2] = product(b, turned(cast(b, weights, type)), tangent);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i]) continue;
+    Value* const v = cast(b, results[i], type);
+    v->type.strides = by_groups(a, n.results[i]->type.strides);
+    results[i] = reshaped(b, v, n.results[i]->type.sizes);
+  }
+  return finish(b, n, std::move(results));
 }
 
 }  // namespace
 
 bool write_attention_products(Graph& graph, const PassContext& context) {
-  if (!context.inference || !context.computes_product) return false;
+  if (!context.computes_product) return false;
   Rewriter rewriter(graph, context);
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
     next = n->next;
-    const std::optional<Attention> a = find(graph, n, context);
-    if (!a) continue;
+    const std::optional<Attention> forward = find_forward(graph, *n, context);
+    const std::optional<Attention> backward = forward ? std::nullopt : find_derivative(*n, context);
+    if (!forward && !backward) continue;
     if (!rewriter.may()) break;
     Builder b(graph, n);
     b.source = n->source;
-    std::vector<Value*> results(n->results.size(), nullptr);
-    results[0] = attention(b, *n, *a);
-    rewriter.substitute(n->results[0], finish(b, *n, std::move(results))[0]);
+    const std::vector<Value*> made = forward ? attention(b, graph, *n, *forward) : derivative(b, *n, *backward);
+    for (size_t i = 0; i < made.size(); ++i)
+      if (n->results[i] && made[i]) rewriter.substitute(n->results[i], made[i]);
     graph.erase(n);
   }
   return rewriter.changed();

@@ -17,7 +17,9 @@ namespace vesta::graph {
 namespace {
 
 constexpr int64_t kLeastVectorBytes = 64;
-constexpr int64_t kLeastPixels = 256;  // of an image of the result; with fewer the library's own calls are as fast
+// Of an image of the result. With fewer, vectors of pixels are too empty, and the library is as fast.
+constexpr int64_t kLeastPixels = 128;
+constexpr int64_t kLeastInner = 16;  // pixels that the gradient of a weight by one image sums over
 
 // What a convolution and its derivative have in common.
 struct Operands {
@@ -40,15 +42,29 @@ std::optional<Operands> product_operands(Value* x, Value* w, const TensorType& y
       if (!t->sizes[d].is_constant()) return std::nullopt;
   if (!wt.sizes[0].is_constant() || !wt.sizes[2].is_constant(1) || !wt.sizes[3].is_constant(1)) return std::nullopt;
   const int64_t pixels = (y.sizes[2] * y.sizes[3]).constant();
-  if (pixels < kLeastPixels) return std::nullopt;
   return Operands{x, w, stride, wt.sizes[0].constant(), wt.sizes[1].constant(), pixels};
 }
 
+bool has_enough_pixels(const Operands& o) { return o.pixels >= kLeastPixels; }
+
+// Whether the gradient of the weight pays as the sum of a product for each image. These should not take more memory
+// than what they are computed of. For one image there is no sum, and the library takes up to six times as long where
+// the weight is large: it lays its gradient out again.
+bool weight_gradient_pays(const Operands& o, Expr images) {
+  return (images.is_constant(1) && o.pixels >= kLeastInner) ||
+         (has_enough_pixels(o) && 4 * o.channels * o.inner <= 5 * (o.channels + o.inner) * o.pixels);
+}
+
 std::optional<Operands> operands_of(const Node& n) {
-  if (const auto c = as_convolution(n))
-    return product_operands(c->x, c->w, n.results[0]->type, c->stride, c->padding, c->groups);
-  if (const auto c = as_convolution_backward(n))
-    return product_operands(c->x, c->w, c->tangent->type, c->stride, c->padding, c->groups);
+  if (const auto c = as_convolution(n)) {
+    const auto o = product_operands(c->x, c->w, n.results[0]->type, c->stride, c->padding, c->groups);
+    return o && has_enough_pixels(*o) ? o : std::nullopt;
+  }
+  if (const auto c = as_convolution_backward(n)) {
+    const TensorType& y = c->tangent->type;
+    const auto o = product_operands(c->x, c->w, y, c->stride, c->padding, c->groups);
+    return o && (has_enough_pixels(*o) || (n.results[1] && weight_gradient_pays(*o, y.sizes[0]))) ? o : std::nullopt;
+  }
   return std::nullopt;
 }
 
@@ -95,13 +111,11 @@ class Products {
     const Expr count = tangent->type.sizes[0];
     Value* const y = b("aten::view", {tangent, IntList{count, o.channels, o.pixels}});
     // Between the gradients of the pixels that are read are zeros, which the library stores with them.
-    const bool reads_all = all_are(o.stride, 1);
-    // The gradients of the weight of all images should not take more memory than what they are computed of.
-    const bool adds_up = 4 * o.channels * o.inner <= 5 * (o.channels + o.inner) * o.pixels;
-    const Node* const rest = call_for(b, *n, n->results[0] && !reads_all, n->results[1] && !adds_up);
+    const bool x_pays = has_enough_pixels(o) && all_are(o.stride, 1), w_pays = weight_gradient_pays(o, count);
+    const Node* const rest = call_for(b, *n, n->results[0] && !x_pays, n->results[1] && !w_pays);
     if (Value* const of_x = n->results[0]) {
       Value* made = nullptr;
-      if (reads_all) {
+      if (x_pays) {
         Value* const w = b("aten::expand", {b("aten::t", {matrix(b, o)}), IntList{count, o.inner, o.channels}});
         made = b("aten::view", {b("aten::bmm", {w, y}), IntList(o.x->type.sizes)});
       } else {
@@ -111,7 +125,7 @@ class Products {
     }
     if (Value* const of_w = n->results[1]) {
       Value* made = nullptr;
-      if (adds_up) {
+      if (w_pays) {
         Value* const each = b("aten::bmm", {y, b("aten::transpose.int", {images(b, o), Expr(1), Expr(2)})});
         made = b("aten::view", {b("aten::sum.dim_IntList", {each, IntList{0}}), IntList(o.w->type.sizes)});
       } else {
