@@ -101,13 +101,14 @@ def test_one_operand_has_a_gradient() -> None:
     assert calls_of(compiled) == set()
 
 
-@pytest.mark.parametrize("keys", [24, 23])
-def test_bfloat16(keys: int) -> None:
-    """Sums are float32, as in the library. An odd number of keys or queries has no whole steps, and stays a call."""
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("queries", "keys"), [(24, 20), (23, 20), (24, 21), (23, 21)])
+@pytest.mark.parametrize("f", [plain, causal])
+def test_half_types(f: Callable[..., Tensor], queries: int, keys: int, dtype: torch.dtype) -> None:
+    """Sums are float32, as in the library. Products of bfloat16 read two elements at once, also of an odd number."""
     torch.manual_seed(0)
-    args = [heads(2, 3, keys, 32).bfloat16() for _ in range(3)]
-    calls = expect_equal(plain, *args)
-    assert ("aten::_scaled_dot_product_flash_attention_for_cpu_backward" in calls) == (keys % 2 == 1)
+    sizes = ((queries, 32), (keys, 32), (keys, 32))
+    assert expect_equal(f, *[heads(2, 3, n, size).to(dtype) for n, size in sizes]) == set()
 
 
 def test_few_queries_stay_a_call() -> None:
@@ -116,10 +117,44 @@ def test_few_queries_stay_a_call() -> None:
     assert calls == {"aten::_scaled_dot_product_flash_attention_for_cpu_backward"}
 
 
-def test_many_keys_stay_a_call() -> None:
-    """Matrices of queries and keys would take more memory than eager's step."""
-    calls = expect_equal(causal, *[heads(1, 2, 300, 32) for _ in range(3)])
+@pytest.mark.parametrize("f", [plain, causal])
+@pytest.mark.parametrize(("batch", "count"), [(5, 3), (1, 7)])
+def test_parts(f: Callable[..., Tensor], batch: int, count: int) -> None:
+    """Sequences, or heads, one after another, because the scores fill several caches."""
+    length = 700 if batch == 1 else 500
+    args = [heads(batch, count, length, 16) for _ in range(3)]
+    assert expect_equal(f, *args) == set()
+    compiled = vesta.compile(f, options=FRESH)
+    gradients(compiled, tuple(args), torch.randn(batch, count, length, 16))
+    (graph,) = vesta.explain(compiled).explanation.graphs
+    assert sum("exp" in kernel.name for kernel in graph.backward[0].kernels) > 1
+
+
+def test_parts_of_shared_heads_with_a_mask() -> None:
+    mask = torch.randn(1, 1, 500, 500).masked_fill(torch.rand(500, 500) > 0.7, -float("inf"))
+
+    def f(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        k, v = (t[:, :, None].expand(1, 4, 3, 500, 16).reshape(1, 12, 500, 16) for t in (k, v))
+        return masked(q, k, v, mask.to(q.dtype))
+
+    assert expect_equal(f, heads(1, 12, 500, 16), heads(1, 4, 500, 16), heads(1, 4, 500, 16)) == set()
+
+
+def test_many_scores_stay_a_call() -> None:
+    """Those of each head fill several caches."""
+    calls = expect_equal(causal, *[heads(1, 1, 2500, 32) for _ in range(3)])
     assert calls == {"aten::_scaled_dot_product_flash_attention_for_cpu_backward"}
+
+
+def test_any_number_of_queries() -> None:
+    k, v = heads(1, 4, 24, 32), heads(1, 4, 24, 32)
+    compiled = vesta.compile(plain, options=FRESH, dynamic=True)
+    for queries in (16, 5, 40, 17):
+        q, tangent = heads(1, 4, queries, 32), torch.randn(1, 4, queries, 32)
+        for ours, theirs in zip(
+            gradients(compiled, (q, k, v), tangent), gradients(plain, (q, k, v), tangent), strict=True
+        ):
+            torch.testing.assert_close(ours, theirs)
 
 
 def test_eager_numerics_stay_calls() -> None:

@@ -134,12 +134,23 @@ TEST(AttentionProducts, OfADerivativeAreFive) {
   EXPECT_EQ(count(*some, "aten::matmul"), 4) << print(*some);
 }
 
+// Where the scores fill several caches, of 4 MiB, the parts are sequences, or heads.
+TEST(AttentionProducts, DivideDerivatives) {
+  for (const auto& [queries, parts, are_heads] : {std::tuple{10000, 2, false}, std::tuple{20000, 4, true}}) {
+    const auto g = parse(derivative("f32", queries, 24, ", 0., false"));
+    const Options options;
+    EXPECT_TRUE(write_attention_products(*g, {.options = options, .computes_product = kKernels}));
+    verify(*g);
+    EXPECT_EQ(count(*g, "aten::matmul"), 5 * parts);
+    EXPECT_EQ(count(*g, "aten::cat"), 3);
+    EXPECT_EQ(print(*g).find("], 1)") != std::string::npos, are_heads) << print(*g);
+  }
+}
+
 TEST(AttentionProducts, DerivativesThatStayCalls) {
   expect_call(derivative("f32", 16, 24, ", 0.5, false"));    // random
   expect_call(derivative("f32", 3, 24, ", 0., false"));      // sums over few queries
-  expect_call(derivative("f32", 16, 200, ", 0., false"));    // more than four keys for each element of a head
-  expect_call(derivative("f32", 20000, 24, ", 0., false"));  // the scores of four caches
-  expect_call(derivative("bf16", 16, 23, ", 0., false"));    // sums over an odd number of keys
+  expect_call(derivative("f32", 60000, 24, ", 0., false"));  // the scores fill 11 caches, and there are 4 heads
 }
 
 // Several heads read the same keys.

@@ -5,15 +5,15 @@
 // after another. A causal block leaves out keys that come after all its queries.
 //
 // The derivative is five products. It computes the weights again, of the scores and the logarithms of their sums, which
-// the forward pass saves as the library does. Two matrices of all queries and keys are alive at once, so it pays for
-// few keys: they should take no more memory than what a layer around the attention has saved, and freed by then.
+// the forward pass saves as the library does. Where two matrices of all queries and keys do not fit the caches, the
+// sequences or the heads are divided into parts.
 //
 // The library's kernel is FlashAttention. Its time divided by ours, measured with AVX-512, two cores and heads of 64
 // elements: 64 to 197 queries and keys of 6 to 12 heads 1.5 to 1.9, 256 1.23, 512 1.14 (causal 1.46), 8 sequences of
 // 128 with 12 heads 1.26. From 1024 queries on it is about 1, and the pass leaves the call as it is. With BF16: 64 to
-// 512 queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0. Of a derivative (float32, two cores, heads of
-// 64 elements): 128 to 256 queries of one sequence 1.2 to 1.4, 8 sequences of 64 1.5, of 128 1.1 (causal 1.3), of
-// 197 1.03; with AVX2 1.0 to 1.9; on one core 1.1 to 1.2, but 0.9 where the scores fill four caches.
+// 512 queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0. Of derivatives (two cores, heads of
+// 64 elements): F32 1.2 to 1.5, with AVX2 1.0 to 1.9, on one core 1.1 to 1.2, BF16 1.8 (512 queries) to 4, F16 9 and
+// more.
 #include <algorithm>
 #include <limits>
 
@@ -28,9 +28,7 @@ namespace {
 constexpr int64_t kMostBlocks = 8, kMostBlocksOfBf16 = 32;
 constexpr int64_t kVectorOfBlocks = 64;  // bytes; with shorter vectors, blocks take longer than the library
 constexpr int64_t kKeyParts = 4;         // a causal block reads one to four quarters of the keys, to share kernels
-// Of the derivative: bytes of all scores in parts of what stays in the caches between kernels, and keys in parts of the
-// elements of a head.
-constexpr int64_t kMostCaches = 2, kMostKeys = 4;
+constexpr int64_t kMostParts = 16;       // of a derivative
 
 // query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. `group` neighbouring heads
 // have the same keys.
@@ -98,18 +96,20 @@ std::optional<Attention> find_forward(const Graph& graph, const Node& n, const P
   return a;
 }
 
+// Whether a dimension has so many parts.
+bool divides(Expr dim, int64_t parts) { return dim.is_constant() && dim.constant() >= parts; }
+
 std::optional<Attention> find_derivative(const Node& n, const PassContext& context) {
   if (!is_op(&n, "aten::_scaled_dot_product_flash_attention_for_cpu_backward")) return std::nullopt;
   auto a = find(n, context);
-  if (!a || a->caches > kMostCaches || a->count > kMostKeys * a->size) return std::nullopt;
+  if (!a || a->caches > kMostParts ||
+      (a->caches > 1 && !divides(a->batch, a->caches) && !divides(a->shared, a->caches)))
+    return std::nullopt;
   const DType type = a->query->type.dtype;
   const int64_t queries = hint(a->queries);
-  // The sums of the gradients of keys and values are over the queries.
-  if (!a->queries.is_constant() || !has_whole_steps(type, a->queries.constant()) || !has_whole_steps(type, a->count))
-    return std::nullopt;
   if (!context.computes_product(type, queries, a->count, a->size) ||
       !context.computes_product(type, queries, a->size, a->count) ||
-      !context.computes_product(type, a->count, a->size, queries))
+      !context.computes_product(type, a->count, a->size, queries))  // a sum over the queries
     return std::nullopt;
   return a;
 }
@@ -231,19 +231,50 @@ std::vector<Value*> attention(Builder& b, const Graph& graph, const Node& n, con
   return finish(b, n, std::move(results));
 }
 
+// Some sequences, or some heads, of the operands of a derivative.
+struct Part {
+  Attention attention;
+  Value *tangent = nullptr, *out = nullptr, *sums = nullptr;
+};
+
+// As many parts as the scores fill caches, of sequences where there are enough, or of heads.
+std::vector<Part> parts_of(Builder& b, const Node& n, const Attention& a) {
+  const NodeArgs args = n.named();
+  const auto operand = [&](std::string_view name) { return value_of(args.get(name)); };
+  const Part all{a, operand("grad_out"), operand("out"), operand("logsumexp")};
+  if (a.caches == 1) return {all};
+  const bool sequences = divides(a.batch, a.caches);
+  const int64_t dim = sequences ? 0 : 1, count = (sequences ? a.batch : a.shared).constant();
+  const int64_t each = (count + a.caches - 1) / a.caches, group = sequences ? 1 : a.group.constant();
+  Value* const mask =
+      a.mask ? b("aten::expand", {a.mask, IntList{a.batch, a.shared * a.group, a.queries, Expr(a.count)}}) : nullptr;
+  std::vector<Part> out;
+  for (int64_t begin = 0; begin < count; begin += each) {
+    const int64_t size = std::min(each, count - begin);
+    const auto of_keys = [&](Value* v) { return slice(b, v, dim, begin, size); };
+    const auto of_queries = [&](Value* v) { return slice(b, v, dim, begin * group, size * group); };
+    Part p{a, of_queries(all.tangent), of_queries(all.out), of_queries(all.sums)};
+    p.attention.query = of_queries(a.query);
+    p.attention.keys = of_keys(a.keys);
+    p.attention.values = of_keys(a.values);
+    if (mask) p.attention.mask = of_queries(mask);
+    (sequences ? p.attention.batch : p.attention.shared) = size;
+    out.push_back(p);
+  }
+  return out;
+}
+
 // The gradients of queries, keys and values. With weights W = softmax(S), values V, the tangent T and the result O,
 // that of V is W' T, and that of S is W * (T V' - the sum of T * O over a head) (Dao et al., FlashAttention, 2022,
 // appendix B.2).
-std::vector<Value*> derivative(Builder& b, const Node& n, const Attention& a) {
-  const NodeArgs args = n.named();
+std::vector<Value*> derivative(Builder& b, const Node& n, const Part& part) {
+  const Attention& a = part.attention;
   const DType type = a.query->type.dtype;
-  const auto operand = [&](std::string_view name) { return value_of(args.get(name)); };
   const auto turned = [&](Value* v) { return b("aten::transpose.int", {v, Expr(3), Expr(4)}); };
-  Value* const tangent = by_groups(b, a, operand("grad_out"));
-  Value* const logarithms = reshaped(b, operand("logsumexp"), {a.batch, a.shared, a.group, a.queries, 1});
-  Value* const scores = scores_of(b, n, a, {0, a.queries, a.count});
-  Value* const weights = b("aten::exp", {b("aten::sub.Tensor", {scores, logarithms})});
-  Value* const products = b("aten::mul.Tensor", {opmath(b, tangent), opmath(b, by_groups(b, a, operand("out")))});
+  Value* const tangent = by_groups(b, a, part.tangent);
+  Value* const sums = reshaped(b, part.sums, {a.batch, a.shared, a.group, a.queries, 1});
+  Value* const weights = b("aten::exp", {b("aten::sub.Tensor", {scores_of(b, n, a, {0, a.queries, a.count}), sums})});
+  Value* const products = b("aten::mul.Tensor", {opmath(b, tangent), opmath(b, by_groups(b, a, part.out))});
   Value* const of_weights = product(b, tangent, turned(for_groups(b, a, a.values, a.count)));
   Value* of_scores = b("aten::sub.Tensor", {of_weights, sum_keeping(b, products, {4})});
   of_scores = b("aten::mul.Tensor", {weights, of_scores});
@@ -254,9 +285,21 @@ std::vector<Value*> derivative(Builder& b, const Node& n, const Attention& a) {
   if (n.results[0]) results[0] = product(b, of_scores, for_groups(b, a, a.keys, a.count));
   if (n.results[1]) results[1] = product(b, turned(of_scores), by_groups(b, a, a.query));
   if (n.results[2]) results[2] = product(b, turned(cast(b, weights, type)), tangent);
+  for (Value*& v : results)
+    if (v) v = cast(b, v, type);
+  return results;
+}
+
+std::vector<Value*> derivative(Builder& b, const Node& n, const Attention& a) {
+  std::vector<std::vector<Value*>> parts;
+  for (const Part& p : parts_of(b, n, a)) parts.push_back(derivative(b, n, p));
+  std::vector<Value*> results(3, nullptr);
   for (size_t i = 0; i < results.size(); ++i) {
-    if (!results[i]) continue;
-    Value* const v = cast(b, results[i], type);
+    if (!n.results[i]) continue;
+    std::vector<Value*> of_parts;
+    for (const auto& p : parts) of_parts.push_back(p[i]);
+    Value* const v =
+        of_parts.size() == 1 ? of_parts[0] : b("aten::cat", {of_parts, Expr(divides(a.batch, a.caches) ? 0 : 1)});
     v->type.strides = by_groups(a, n.results[i]->type.strides);
     results[i] = reshaped(b, v, n.results[i]->type.sizes);
   }
