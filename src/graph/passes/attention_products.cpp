@@ -96,14 +96,13 @@ std::optional<Attention> find_forward(const Graph& graph, const Node& n, const P
   return a;
 }
 
-// Whether a dimension has so many parts.
-bool divides(Expr dim, int64_t parts) { return dim.is_constant() && dim.constant() >= parts; }
+bool has_parts(Expr dim, int64_t parts) { return dim.is_constant() && dim.constant() >= parts; }
 
 std::optional<Attention> find_derivative(const Node& n, const PassContext& context) {
   if (!is_op(&n, "aten::_scaled_dot_product_flash_attention_for_cpu_backward")) return std::nullopt;
   auto a = find(n, context);
   if (!a || a->caches > kMostParts ||
-      (a->caches > 1 && !divides(a->batch, a->caches) && !divides(a->shared, a->caches)))
+      (a->caches > 1 && !has_parts(a->batch, a->caches) && !has_parts(a->shared, a->caches)))
     return std::nullopt;
   const DType type = a->query->type.dtype;
   const int64_t queries = hint(a->queries);
@@ -174,6 +173,11 @@ Value* product(Builder& b, Value* x, Value* y) {
   return b(x->type.dtype == DType::F32 ? "aten::matmul" : "vesta::matmul_f32", {x, y});
 }
 
+// [batch, heads, queries, keys]
+Value* whole_mask(Builder& b, const Attention& a) {
+  return b("aten::expand", {a.mask, IntList{a.batch, a.shared * a.group, a.queries, Expr(a.count)}});
+}
+
 // Of a block's queries and keys, scaled and masked: [batch, shared, group, queries, keys].
 Value* scores_of(Builder& b, const Node& n, const Attention& a, const Block& block) {
   Value* const keys = b("aten::transpose.int", {for_groups(b, a, a.keys, block.keys), Expr(3), Expr(4)});
@@ -182,8 +186,7 @@ Value* scores_of(Builder& b, const Node& n, const Attention& a, const Block& blo
   if (const double scale = attention_scale(n, a.size); scale != 1) scores = b("aten::mul.Scalar", {scores, scale});
   if (a.causal) scores = hide_later(b, block, scores);
   if (a.mask) {
-    Value* mask = b("aten::expand", {a.mask, IntList{a.batch, a.shared * a.group, a.queries, Expr(a.count)}});
-    mask = slice(b, slice(b, mask, 2, block.begin, block.queries), 3, 0, block.keys);
+    Value* const mask = slice(b, slice(b, whole_mask(b, a), 2, block.begin, block.queries), 3, 0, block.keys);
     scores = b("aten::add.Tensor", {scores, opmath(b, by_groups(b, a, mask))});
   }
   return scores;
@@ -243,11 +246,10 @@ std::vector<Part> parts_of(Builder& b, const Node& n, const Attention& a) {
   const auto operand = [&](std::string_view name) { return value_of(args.get(name)); };
   const Part all{a, operand("grad_out"), operand("out"), operand("logsumexp")};
   if (a.caches == 1) return {all};
-  const bool sequences = divides(a.batch, a.caches);
+  const bool sequences = has_parts(a.batch, a.caches);
   const int64_t dim = sequences ? 0 : 1, count = (sequences ? a.batch : a.shared).constant();
   const int64_t each = (count + a.caches - 1) / a.caches, group = sequences ? 1 : a.group.constant();
-  Value* const mask =
-      a.mask ? b("aten::expand", {a.mask, IntList{a.batch, a.shared * a.group, a.queries, Expr(a.count)}}) : nullptr;
+  Value* const mask = a.mask ? whole_mask(b, a) : nullptr;
   std::vector<Part> out;
   for (int64_t begin = 0; begin < count; begin += each) {
     const int64_t size = std::min(each, count - begin);
@@ -299,7 +301,7 @@ std::vector<Value*> derivative(Builder& b, const Node& n, const Attention& a) {
     std::vector<Value*> of_parts;
     for (const auto& p : parts) of_parts.push_back(p[i]);
     Value* const v =
-        of_parts.size() == 1 ? of_parts[0] : b("aten::cat", {of_parts, Expr(divides(a.batch, a.caches) ? 0 : 1)});
+        of_parts.size() == 1 ? of_parts[0] : b("aten::cat", {of_parts, Expr(has_parts(a.batch, a.caches) ? 0 : 1)});
     v->type.strides = by_groups(a, n.results[i]->type.strides);
     results[i] = reshaped(b, v, n.results[i]->type.sizes);
   }
