@@ -151,7 +151,8 @@ graph::PassContext pass_context(const Options& options, const Target& target, bo
                              .inference = inference,
                              .vector_bytes = target.vector_bytes,
                              .cache_bytes = bytes_between_kernels(target),
-                             .library_bf16 = library_takes_bf16(target)};
+                             .library_bf16 = library_takes_bf16(target),
+                             .matrices = target.device == DeviceType::CPU && schedule::has_matrices(target)};
   if (target.device == DeviceType::CUDA) {
     context.computes_product = [&target](DType, int64_t rows, int64_t columns, int64_t inner) {
       return schedule::computes_product(rows, columns, inner, target);

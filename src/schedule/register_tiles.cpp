@@ -191,11 +191,9 @@ std::optional<Tiling> choose(const Sizes& s, const Target& target) {
 
 int64_t elements_of_step(DType element) { return RegisterTile{.pairs = element == DType::BF16}.elements_of_step(); }
 
-// Whether there are registers for matrices. Their instructions multiply BF16 several times as fast as those for
-// vectors.
-bool has_matrices(const Target& target) { return target.vector_bytes == 64 && has_feature(target, "amx-bf16"); }
-
 }  // namespace
+
+bool has_matrices(const Target& target) { return target.vector_bytes == 64 && has_feature(target, "amx-bf16"); }
 
 bool computes_in_registers(DType element, int64_t rows, int64_t columns, int64_t inner, const Target& target) {
   const bool takes = element == DType::F32 || element == DType::BF16 || element == DType::F16;

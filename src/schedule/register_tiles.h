@@ -7,6 +7,10 @@
 
 namespace vesta::schedule {
 
+// Whether a CPU has registers for matrices (AMX). Their instructions multiply BF16 several times as fast as those for
+// vectors.
+bool has_matrices(const Target& target);
+
 // Whether a kernel computes a product of F32 or BF16 matrices of these sizes at least as fast as the library. Rows may
 // be a hint.
 bool computes_in_registers(DType element, int64_t rows, int64_t columns, int64_t inner, const Target& target);

@@ -150,6 +150,7 @@ TEST(AttentionProducts, DivideDerivatives) {
 TEST(AttentionProducts, DerivativesThatStayCalls) {
   expect_call(derivative("f32", 16, 24, ", 0.5, false"));    // random
   expect_call(derivative("f32", 3, 24, ", 0., false"));      // sums over few queries
+  expect_call(derivative("f32", 800, 24, ", 0., true"));     // the library leaves out half of it
   expect_call(derivative("f32", 60000, 24, ", 0., false"));  // the scores fill 11 caches, and there are 4 heads
 }
 
@@ -199,6 +200,35 @@ output %4
     const std::vector<int64_t> all(4, 520), some = {260, 520, 520, 520};
     EXPECT_EQ(keys, causal ? some : all);
   }
+}
+
+// Large caches: a causal call is divided so that it leaves out keys, and the scores of others are bounded.
+TEST(AttentionProducts, OnCpusWithLargeCaches) {
+  const auto made = [](const char* type, int queries, int keys, bool causal, bool matrices) {
+    const auto g = parse(fmt::format(R"(
+input %0 : {0}[1, 8, {1}, 32] = argument "q"
+input %1 : {0}[1, 8, {2}, 32] = argument "k"
+input %2 : {0}[1, 8, {2}, 32] = argument "v"
+%4 : {0}[1, 8, {1}, 32], _ = aten::_scaled_dot_product_flash_attention_for_cpu(%0, %1, %2, 0., {3})
+output %4
+)",
+                                     type, queries, keys, causal));
+    const Options options;
+    write_attention_products(
+        *g, {.options = options, .cache_bytes = int64_t{64} << 20, .matrices = matrices, .computes_product = kKernels});
+    verify(*g);
+    int softmaxes = 0;
+    g->for_each_node([&](const Node* n) { softmaxes += n->op->name == "aten::exp"; });
+    return softmaxes;
+  };
+  EXPECT_EQ(made("f32", 600, 600, true, false), 4);
+  EXPECT_EQ(made("f32", 600, 600, false, false), 1);
+  EXPECT_EQ(made("f32", 500, 500, true, false), 1);
+  EXPECT_EQ(made("f32", 2000, 1100, false, false), 0);  // 70 MB
+  EXPECT_EQ(made("bf16", 2000, 1100, false, false), 2);
+  EXPECT_EQ(made("bf16", 600, 600, true, true), 1);     // registers for matrices: as fast in one block
+  EXPECT_EQ(made("bf16", 1100, 1100, false, true), 0);  // 39 MB are more than half of the caches
+  EXPECT_EQ(made("bf16", 1100, 1100, false, false), 1);
 }
 
 // Scores and sums of BF16 are F32. The weights are rounded, as the library rounds them.
