@@ -38,9 +38,8 @@ std::optional<RegisterSum> register_sum(const Kernel& k);
 // Whether r loads an element of the operands' type, without a mask, of a buffer that the kernel does not write, and the
 // element for the next value of `var` is the next one in memory.
 bool reads_along(const Kernel& k, Ref r, Expr var);
-// The load from which a factor comes, where the elements for one value of `var` after another are neighbours in memory:
-// the factor itself, or what casts convert to it. It has no mask, and the kernel does not write its buffer. kNoRef: the
-// factor comes from no such load.
+// The load of a factor whose elements for consecutive values of `var` are neighbours in memory. The factor is this load
+// or a cast of it. The load has no mask, and the kernel does not write its buffer. kNoRef: there is no such load.
 Ref loaded_along(const Kernel& k, Ref factor, Expr var);
 // The columns of a panel, if the index has them in panels, of which the last one may have columns past the end: c // 32
 // selects a panel, and c % 32 one of its columns. 0: it has not.

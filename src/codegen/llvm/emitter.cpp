@@ -170,7 +170,8 @@ void Emitter::run() {
     scopes_.back().scalars[k_.sizes[i]] = b_.CreateLoad(b_.getInt64Ty(), p, fmt::format("s{}", i));
   }
   const bool uses_matrices = k_.registers.depth > 0;
-  VESTA_CHECK(!uses_matrices || has_feature(p_.target(), "amx-bf16"), "registers for matrices on a CPU without them");
+  VESTA_CHECK(!uses_matrices || has_feature(p_.target(), "amx-bf16"),
+              "the kernel uses AMX registers, which this CPU does not have");
   if (uses_matrices && has_one_configuration())
     configure_matrices(number(k_.registers.rows), number(k_.registers.depth));
   items();

@@ -11,10 +11,11 @@
 // The library's kernel is FlashAttention. Its time divided by ours, measured with AVX-512, two cores and heads of 64
 // elements: 64 to 197 queries and keys of 6 to 12 heads 1.5 to 1.9, 256 1.23, 512 1.14 (causal 1.46), 8 sequences of
 // 128 with 12 heads 1.26. From 1024 queries on it is about 1, and the pass leaves the call as it is. With BF16: 64 to
-// 512 queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0. Of derivatives (two cores, heads of
-// 64 elements): F32 1.2 to 1.5, with AVX2 1.0 to 1.9, on one core 1.1 to 1.2, BF16 1.8 (512 queries) to 4, F16 9 and
-// more; with 16 threads F32 1.2 to 2.3, BF16 in AMX 1.5 to 7. A BF16 forward pass in AMX is as fast as the library's,
-// and slower where its scores leave the caches.
+// 512 queries 1.9 to 2.4 (causal 2.6), 1024 and 1500 queries 1.7 to 2.0.
+//
+// The same ratio for derivatives, two cores: F32 1.2 to 1.5 (AVX2 1.0 to 1.9), BF16 1.8 (512 queries) to 4, F16 9 and
+// more. On one core F32 is 1.1 to 1.2. With 16 threads of a CPU with AMX, F32 is 1.2 to 2.3 and BF16 1.5 to 7. There,
+// the library computes a BF16 forward pass as fast as the kernels, and faster where the scores leave the caches.
 #include <algorithm>
 #include <limits>
 
@@ -30,11 +31,12 @@ constexpr int64_t kMostBlocks = 8, kMostBlocksOfBf16 = 32;
 constexpr int64_t kVectorOfBlocks = 64;  // bytes; with shorter vectors, blocks take longer than the library
 constexpr int64_t kKeyParts = 4;         // a causal block reads one to four quarters of the keys, to share kernels
 constexpr int64_t kLeastOfBlocks = 512;  // queries of a causal call that are divided even if the scores fit
-// Of all scores, but of BF16. Measured with 16 threads: with 50 MB both take the same time, with 200 MB the library
-// 0.7.
+// All scores of a forward pass take at most this memory, except those of BF16. With 16 threads the library takes as
+// long as the kernels for 50 MB, and 0.7 of their time for 200 MB.
 constexpr int64_t kMostBytes = int64_t{64} << 20;
-constexpr int64_t kMostParts = 16;    // of a derivative
-constexpr int64_t kMostCausal = 768;  // queries of a derivative that computes what the library leaves out
+constexpr int64_t kMostParts = 16;  // of a derivative
+constexpr int64_t kMostCausal =
+    768;  // queries of a causal derivative: the kernels compute all keys, the library only earlier ones
 
 // query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. `group` neighbouring heads
 // have the same keys.
@@ -43,7 +45,7 @@ struct Attention {
   Expr batch, shared, group, queries;
   int64_t count = 0, size = 0;  // of the keys, and of each of them
   int64_t bytes = 0;            // of all scores
-  int64_t caches = 1;           // that they fill
+  int64_t parts = 1;            // in which they are computed, one after another, so that each fits the caches
   bool causal = false;
 
   Sizes heads() const { return {batch, shared, group}; }
@@ -76,7 +78,7 @@ std::optional<Attention> find(const Node& n, const PassContext& context) {
   if (a.count == 0 || a.size == 0 || !has_whole_steps(q.dtype, a.size)) return std::nullopt;
   const int64_t heads = hint(a.batch) * hint(q.sizes[1]);
   a.bytes = heads * hint(a.queries) * a.count * element_size(DType::F32);
-  a.caches = (a.bytes + context.cache_bytes - 1) / context.cache_bytes;
+  a.parts = (a.bytes + context.cache_bytes - 1) / context.cache_bytes;
   if (a.mask) {
     const TensorType& t = a.mask->type;
     if ((t.dtype != DType::F32 && t.dtype != q.dtype) || t.device != cpu.device || t.dim() < 2 ||
@@ -86,7 +88,7 @@ std::optional<Attention> find(const Node& n, const PassContext& context) {
   return a;
 }
 
-// A call of the forward pass, whose queries come in as many blocks as the scores fill caches.
+// Finds a call of the forward pass. Its parts are blocks of queries.
 std::optional<Attention> find_forward(const Graph& graph, const Node& n, const PassContext& context) {
   if (!is_op(&n, "aten::_scaled_dot_product_flash_attention_for_cpu")) return std::nullopt;
   auto a = find(n, context);
@@ -96,10 +98,10 @@ std::optional<Attention> find_forward(const Graph& graph, const Node& n, const P
   const bool divides = a->queries.is_constant() && context.vector_bytes >= kVectorOfBlocks;
   const bool is_bf16 = type == DType::BF16, in_matrices = is_bf16 && context.matrices;
   if (is_bf16 ? in_matrices && 2 * a->bytes > context.cache_bytes : a->bytes > kMostBytes) return std::nullopt;
-  if (a->causal && divides && queries >= kLeastOfBlocks && !in_matrices) a->caches = std::max(a->caches, kKeyParts);
-  if (a->caches > std::min(type == DType::F32 ? kMostBlocks : kMostBlocksOfBf16, divides ? queries : 1))
+  if (a->causal && divides && queries >= kLeastOfBlocks && !in_matrices) a->parts = std::max(a->parts, kKeyParts);
+  if (a->parts > std::min(type == DType::F32 ? kMostBlocks : kMostBlocksOfBf16, divides ? queries : 1))
     return std::nullopt;
-  const int64_t rows = queries / a->caches;
+  const int64_t rows = queries / a->parts;
   if (!context.computes_product(type, rows, a->count, a->size) ||
       !context.computes_product(type, rows, a->size, a->count))
     return std::nullopt;
@@ -111,8 +113,8 @@ bool has_parts(Expr dim, int64_t parts) { return dim.is_constant() && dim.consta
 std::optional<Attention> find_derivative(const Node& n, const PassContext& context) {
   if (!is_op(&n, "aten::_scaled_dot_product_flash_attention_for_cpu_backward")) return std::nullopt;
   auto a = find(n, context);
-  if (!a || a->caches > kMostParts || (a->causal && hint(a->queries) > kMostCausal) ||
-      (a->caches > 1 && !has_parts(a->batch, a->caches) && !has_parts(a->shared, a->caches)))
+  if (!a || a->parts > kMostParts || (a->causal && hint(a->queries) > kMostCausal) ||
+      (a->parts > 1 && !has_parts(a->batch, a->parts) && !has_parts(a->shared, a->parts)))
     return std::nullopt;
   const DType type = a->query->type.dtype;
   const int64_t queries = hint(a->queries);
@@ -130,9 +132,9 @@ struct Block {
 };
 
 std::vector<Block> blocks_of(const Attention& a) {
-  if (a.caches == 1) return {{0, a.queries, a.count}};
+  if (a.parts == 1) return {{0, a.queries, a.count}};
   std::vector<Block> out;
-  const int64_t all = a.queries.constant(), each = (all + a.caches - 1) / a.caches;
+  const int64_t all = a.queries.constant(), each = (all + a.parts - 1) / a.parts;
   const int64_t part = (a.count + kKeyParts - 1) / kKeyParts;
   for (int64_t begin = 0; begin < all; begin += each) {
     const int64_t end = std::min(all, begin + each);
@@ -188,7 +190,7 @@ Value* whole_mask(Builder& b, const Attention& a) {
   return b("aten::expand", {a.mask, IntList{a.batch, a.shared * a.group, a.queries, Expr(a.count)}});
 }
 
-// Of a block's queries and keys, scaled and masked: [batch, shared, group, queries, keys].
+// The scaled and masked scores of a block: [batch, shared, group, queries, keys].
 Value* scores_of(Builder& b, const Node& n, const Attention& a, const Block& block) {
   Value* const keys = b("aten::transpose.int", {for_groups(b, a, a.keys, block.keys), Expr(3), Expr(4)});
   Value* const queries = by_groups(b, a, slice(b, a.query, 2, block.begin, block.queries));
@@ -202,8 +204,8 @@ Value* scores_of(Builder& b, const Node& n, const Attention& a, const Block& blo
   return scores;
 }
 
-// Of a block: the values' means [batch, shared, group, queries, size], and the logarithms of the weights' sums [batch,
-// shared, group, queries].
+// The results of a block: weighted means of values [batch, shared, group, queries, size], and logarithms of the sums of
+// exponentials [batch, shared, group, queries].
 struct Result {
   Value *out = nullptr, *logarithms = nullptr;
 };
@@ -244,21 +246,21 @@ std::vector<Value*> attention(Builder& b, const Graph& graph, const Node& n, con
   return finish(b, n, std::move(results));
 }
 
-// Some sequences, or some heads, of the operands of a derivative.
+// The operands of a derivative for some sequences or some heads.
 struct Part {
   Attention attention;
   Value *tangent = nullptr, *out = nullptr, *sums = nullptr;
 };
 
-// As many parts as the scores fill caches, of sequences where there are enough, or of heads.
+// The parts are sequences where there are enough of them, and heads otherwise.
 std::vector<Part> parts_of(Builder& b, const Node& n, const Attention& a) {
   const NodeArgs args = n.named();
   const auto operand = [&](std::string_view name) { return value_of(args.get(name)); };
   const Part all{a, operand("grad_out"), operand("out"), operand("logsumexp")};
-  if (a.caches == 1) return {all};
-  const bool sequences = has_parts(a.batch, a.caches);
+  if (a.parts == 1) return {all};
+  const bool sequences = has_parts(a.batch, a.parts);
   const int64_t dim = sequences ? 0 : 1, count = (sequences ? a.batch : a.shared).constant();
-  const int64_t each = (count + a.caches - 1) / a.caches, group = sequences ? 1 : a.group.constant();
+  const int64_t each = (count + a.parts - 1) / a.parts, group = sequences ? 1 : a.group.constant();
   Value* const mask = a.mask ? whole_mask(b, a) : nullptr;
   std::vector<Part> out;
   for (int64_t begin = 0; begin < count; begin += each) {
@@ -311,7 +313,7 @@ std::vector<Value*> derivative(Builder& b, const Node& n, const Attention& a) {
     std::vector<Value*> of_parts;
     for (const auto& p : parts) of_parts.push_back(p[i]);
     Value* const v =
-        of_parts.size() == 1 ? of_parts[0] : b("aten::cat", {of_parts, Expr(has_parts(a.batch, a.caches) ? 0 : 1)});
+        of_parts.size() == 1 ? of_parts[0] : b("aten::cat", {of_parts, Expr(has_parts(a.batch, a.parts) ? 0 : 1)});
     v->type.strides = by_groups(a, n.results[i]->type.strides);
     results[i] = reshaped(b, v, n.results[i]->type.sizes);
   }

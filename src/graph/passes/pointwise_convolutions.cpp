@@ -17,9 +17,10 @@ namespace vesta::graph {
 namespace {
 
 constexpr int64_t kLeastVectorBytes = 64;
-// Of an image of the result. With fewer, vectors of pixels are too empty, and the library is as fast.
+// An image of the result has at least so many pixels. With fewer, the last vector of pixels wastes too many lanes, and
+// the library is as fast.
 constexpr int64_t kLeastPixels = 128;
-constexpr int64_t kLeastInner = 16;  // pixels that the gradient of a weight by one image sums over
+constexpr int64_t kLeastInner = 16;  // pixels over which the gradient of a weight is summed, for one image
 
 // What a convolution and its derivative have in common.
 struct Operands {
