@@ -154,7 +154,10 @@ bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum) {
   const Instr& load = k.instrs[sum.column];
   const int64_t tile = k.registers.columns, each = k.registers.elements_of_step();
   const auto next = step_of_columns(k, sum);
-  if (!is_plain_load(k, sum.column) || !next || !provably_divisible(*next, each) || ends_in_half_step(k) ||
+  const bool strides = std::all_of(k.ranges.begin(), k.ranges.end(), [&](const Range& r) {
+    return r.kind == RangeKind::Parallel || r.var == k.ranges.back().var || coefficient_of(load.index, r.var);
+  });
+  if (!is_plain_load(k, sum.column) || !next || !provably_divisible(*next, each) || !strides || ends_in_half_step(k) ||
       !(provably_divisible(columns.extent, tile) || panel_columns(load.index, columns.var) == tile))
     return false;
   if (each > 1) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "codegen/codegen.h"
 #include "machine/load.h"
@@ -50,6 +52,100 @@ TEST_F(Objects, EqualTextGivesEqualBytesWheneverItIsCompiled) {
   EXPECT_EQ(first.symbol, again.symbol);
   EXPECT_EQ(first.bytes, again.bytes);
   EXPECT_NE(first.symbol, between.symbol);
+}
+
+// x w^T, whose columns are turned in registers. Products of any n have the same tiles, so they share functions.
+std::string product_text(int64_t n, int64_t tile_rows = 4) {
+  const int64_t lanes = host_target().vector_bytes / 4;
+  return fmt::format(R"(kernel
+range p0 parallel {0}
+range p1 parallel {1}
+range r0 inner 64
+vector p1 lanes {2}
+block {1}
+registers {3} by {1} rows {3} slice 64 packs columns
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 write
+stage loop
+  %0 = load f32 b0[r0 + 64*p0]
+  %1 = load f32 b1[r0 + 64*p1]
+  %2 = mul f32 %0 %1
+  %3 = accumulate f32 sum %2
+stage
+  %4 = result f32 %3
+  store f32 b2[p1 + {1}*p0] %4
+)",
+                     n, 2 * lanes, lanes, tile_rows);
+}
+
+// A thread keeps LLVM's passes between kernels, and the process keeps the code that kernels share. What was compiled
+// before must not show in an object.
+TEST_F(Objects, ANewThreadMakesTheBytesThatAnOldOneMakes) {
+  CompileOptions one_thread;
+  one_thread.workers = 1;
+  const auto bytes_of = [&](const std::string& text, const CompileOptions& options) {
+    return compile({{text, "test"}}, host_target(), options)[0].object->bytes;
+  };
+  const auto all = [&] {
+    std::vector<std::string> out;
+    for (const int64_t n : {8, 12}) out.push_back(bytes_of(product_text(n), one_thread));
+    for (const int64_t n : {201, 202, 203}) out.push_back(bytes_of(kernel_text(n), one_thread));
+    return out;
+  };
+  const std::vector<std::string> first = all();
+  EXPECT_NE(first[0], first[1]);
+  EXPECT_EQ(all(), first);
+  std::vector<std::string> of_thread;
+  std::thread([&] { of_thread = all(); }).join();
+  EXPECT_EQ(of_thread, first);
+  // With a folder for dumps, shared code is compiled anew.
+  CompileOptions dumps = one_thread;
+  dumps.dump_dir = ::testing::TempDir() + "/objects";
+  EXPECT_EQ(bytes_of(product_text(12), dumps), first[1]);
+}
+
+// Each object has a copy of the functions that it shares with others.
+TEST_F(Objects, CodeThatKernelsShareIsPartOfEach) {
+  const auto product = [](int64_t n) { return *compile({{product_text(n), "test"}}, host_target(), {})[0].object; };
+  const Object a = product(20), b = product(24);
+  const auto code = [](const Object& o) {  // the section of code, the largest one
+    Elf64_Ehdr header;
+    std::memcpy(&header, o.bytes.data(), sizeof header);
+    std::string_view largest;
+    for (size_t n = 0; n < header.e_shnum; ++n) {
+      Elf64_Shdr s;
+      std::memcpy(&s, o.bytes.data() + header.e_shoff + n * sizeof s, sizeof s);
+      if (s.sh_flags & SHF_EXECINSTR && s.sh_size > largest.size())
+        largest = std::string_view(o.bytes).substr(s.sh_offset, s.sh_size);
+    }
+    return largest;
+  };
+  const std::string_view of_a = code(a), of_b = code(b);
+  const auto equal =
+      static_cast<size_t>(std::mismatch(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()).first - of_a.begin());
+  EXPECT_GE(equal, 512u);
+  EXPECT_LT(equal, of_a.size());
+  for (const auto& [o, rows] : {std::pair(&a, 20), std::pair(&b, 24)}) {
+    const int64_t columns = host_target().vector_bytes / 2;
+    std::vector<float> x(static_cast<size_t>(rows) * 64, 0.5f), w(static_cast<size_t>(columns) * 64, 2.0f);
+    std::vector<float> y(static_cast<size_t>(rows * columns));
+    alignas(64) static char scratch[1 << 16];
+    void* buffers[] = {x.data(), w.data(), y.data()};
+    const auto loaded = machine::load(*o);
+    loaded->entry()(buffers, nullptr, scratch, 0, rows / 4);
+    for (const float v : y) ASSERT_EQ(v, 64.0f);
+  }
+}
+
+// Threads wait for functions that others compile, and for memory.
+TEST_F(Objects, SharedFunctionsInLittleMemory) {
+  std::vector<Request> requests;
+  for (int64_t n = 0; n < 32; ++n) requests.push_back({product_text(300 + n, 5 + n % 8), "test"});
+  CompileOptions options;
+  options.workers = 8;
+  options.memory = 12 << 20;
+  for (const Result& r : compile(requests, host_target(), options)) EXPECT_FALSE(r.object->bytes.empty());
 }
 
 TEST_F(Objects, FunctionsOutsideAreFound) {

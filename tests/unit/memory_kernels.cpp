@@ -14,6 +14,9 @@ namespace {
 
 using testing::chain;
 
+// LLVM finds that a long chain of these is as good as a short one.
+bool is_folded(Prim p) { return p == Prim::Max || p == Prim::Min || p == Prim::FMax || p == Prim::FMin; }
+
 TEST(KernelMemory, TheEstimateHoldsForEveryPrimitive) {
   if (!vesta::testing::heap_is_measured()) GTEST_SKIP() << "a sanitizer has its own heap";
   CompileOptions options;
@@ -31,7 +34,9 @@ TEST(KernelMemory, TheEstimateHoldsForEveryPrimitive) {
         if (made.origin != Origin::Compiled) continue;
         ++measured;
         EXPECT_LE(heap.peak(), made.memory) << name(p) << " " << name(t) << " " << n;
-        EXPECT_GE(heap.peak(), made.memory / kMostOverestimated) << name(p) << " " << name(t) << " " << n;
+        if (n > 4 && is_folded(p)) continue;
+        EXPECT_GE(heap.peak(), (made.memory - llvm_memory(0)) / kMostOverestimated)
+            << name(p) << " " << name(t) << " " << n;
       }
     }
   }
@@ -55,6 +60,18 @@ TEST(KernelMemory, KernelsTogetherStayWithinTheBudget) {
   EXPECT_GT(peak, each * 8 / 10);
   EXPECT_LE(peak, options.memory / 2);
   EXPECT_EQ(totals::bytes(totals::Memory::Generators), 0);
+}
+
+// A thread keeps some of LLVM's memory for the next kernel, but not that of a large one.
+TEST(KernelMemory, AThreadKeepsLittle) {
+  if (!vesta::testing::heap_is_measured()) GTEST_SKIP() << "a sanitizer has its own heap";
+  CompileOptions options;
+  options.workers = 1;
+  compile(kernels(1, 3), host_target(), options);
+  const vesta::testing::Heap heap;
+  for (const int n : {400, 50, 401}) compile(kernels(1, n), host_target(), options);
+  EXPECT_GT(heap.peak(), 8 << 20);
+  EXPECT_LT(heap.now(), 1 << 19);
 }
 
 TEST(KernelMemory, AKernelThatNeedsMoreIsRefused) {

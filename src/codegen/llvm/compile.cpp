@@ -15,8 +15,8 @@
 namespace vesta::codegen {
 namespace {
 
-// Takes LLVM's memory for the kernel from the options' budget. While a thread waits for memory, it holds only the IR,
-// about a tenth of what it waits for. Throws OverBudget.
+// Takes LLVM's memory for the kernel from the options' budget. While a thread waits for memory, or for a function that
+// another thread compiles, it holds only the IR, about a tenth of what it waits for. Throws OverBudget.
 Generated generate(const Wanted& kernel, const Target& target, const CompileOptions& options) {
   CompileMemory memory(CompileMemory::Part::Generators);
   const std::string what = "the kernel " + kernel.request->name;
@@ -24,7 +24,8 @@ Generated generate(const Wanted& kernel, const Target& target, const CompileOpti
   int64_t bytes = 0;
   const MemoryBound bound{
       [&](int64_t instructions) { memory.require(llvm_memory(instructions), budget, what); },
-      [&](const llvm::Function& f) { memory.take(bytes = llvm_memory(f), budget, what, options.cancel); }};
+      [&](const llvm::Function& f) { memory.take(bytes = llvm_memory(f), budget, what, options.cancel); },
+      [&] { memory.take(0, budget, what, options.cancel); }};
   std::string object =
       make_object(kernel.request->text, kernel.symbol, target, bound, {options.dump_dir, kernel.request->name});
   return {std::move(object), bytes};

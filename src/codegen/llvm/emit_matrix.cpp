@@ -9,6 +9,8 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/micro_kernel.h"
+#include "codegen/llvm/squares.h"
 
 namespace vesta::codegen {
 
@@ -23,8 +25,7 @@ namespace {
 // The first register of a kind. Those of sums are numbered row by row.
 constexpr int64_t kSums = 0, kRows = kMostMatrices * kMostMatrices, kColumns = kRows + kMostMatrices;
 constexpr int64_t kLine = 64;  // bytes of a register's row
-constexpr int64_t kWord = 4;
-const llvm::Align kWordAlign(kWord);
+const llvm::Align kWordAlign(kStepBytes);
 
 }  // namespace
 
@@ -188,7 +189,7 @@ void Emitter::multiply_matrices(int64_t matrices, int64_t vectors, const MatrixP
   const RegisterTile& t = k_.registers;
   const Instr &a = k_.instrs[product_.sum.row], &b = k_.instrs[product_.sum.column];
   llvm::Type* const word = b_.getFloatTy();
-  const auto bytes = [&](Value* words) { return b_.CreateMul(words, number(kWord)); };
+  const auto bytes = [&](Value* words) { return b_.CreateMul(words, number(kStepBytes)); };
   const auto after = [&](Value* pointer, Value* words) { return b_.CreateGEP(word, pointer, words); };
   const bool windows = product_.one_slice && !outer_ranges().empty();
   const auto own = product_.one_slice ? inner_ranges() : inner_ranges().last(1);
@@ -214,9 +215,9 @@ void Emitter::multiply_matrices(int64_t matrices, int64_t vectors, const MatrixP
   }
   const std::optional<FetchedPart> next = next_panel(t.rows, row, column, part.begin, part.end);
   b_.SetInsertPoint(scopes_.back().end);
-  Value *const columns_apart = bytes(column_step), *const sums_apart = number(kWord * t.columns);
+  Value *const columns_apart = bytes(column_step), *const sums_apart = number(kStepBytes * t.columns);
   Value* const sums_at = after(tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
-  Value* const matrix_apart = t.packs_rows ? number(kWord * kMatrixRows * loops::packed_row_pitch(k_))
+  Value* const matrix_apart = t.packs_rows ? number(kStepBytes * kMatrixRows * loops::packed_row_pitch(k_))
                                            : b_.CreateMul(rows_apart, number(kMatrixRows));
 
   const auto load = [&](int64_t matrix, Value* from, Value* apart) {
@@ -280,7 +281,7 @@ void Emitter::fetch_lines(const FetchedPart& part, Value* step, Value* depth) {
   Value* const from = b_.CreateGEP(b_.getInt8Ty(), part.begin, b_.CreateMul(step, part.step));
   loop(number(0), b_.CreateMul(depth, part.step), kLine, 3, 3, false, 0, [&](Value* at) {
     b_.SetInsertPoint(scopes_.back().end);
-    prefetch(b_.CreateGEP(b_.getInt8Ty(), from, at), 2);
+    p_.prefetch(b_.CreateGEP(b_.getInt8Ty(), from, at), 2);
   });
 }
 
@@ -356,7 +357,7 @@ Value* Emitter::turn_rows(Value* begin, Value* end) {
       }
     }
     for (size_t n = 0; n < v.size(); ++n) {
-      turn_square(v[n]);
+      turn_square(b_, v[n]);
       Value* at = b_.CreateConstGEP1_64(word, to, n * static_cast<uint64_t>(matrix));
       for (Value* x : v[n]) {
         b_.CreateAlignedStore(x, at, kWordAlign);

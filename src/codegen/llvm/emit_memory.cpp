@@ -108,12 +108,6 @@ Value* Emitter::lane_pointers(const Instr& i, int u) {
   return b_.CreateGEP(element, pointer, offsets);
 }
 
-// Prefetches into a cache level (1: LLVM's locality 3) for a read soon to come. An address without memory is harmless.
-void Emitter::prefetch(Value* pointer, unsigned cache_level) {
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                     {pointer, b_.getInt32(0), b_.getInt32(4 - cache_level), b_.getInt32(1)});
-}
-
 // Prefetches the lines that a later row reads, if this row has `count` vectors.
 void Emitter::prefetch_ahead(int count) {
   constexpr int64_t kLine = 64;
@@ -127,7 +121,7 @@ void Emitter::prefetch_ahead(int count) {
     at(shape_.innermost);
     pointer = b_.CreateGEP(p_.memory_type(i.dtype, 1), pointer, lane);
     for (int64_t byte = 0; byte < int64_t{count} * lanes_ * element_size(i.dtype); byte += kLine)
-      prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte)));
+      p_.prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte)));
   }
 }
 

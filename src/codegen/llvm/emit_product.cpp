@@ -11,6 +11,8 @@
 
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/micro_kernel.h"
+#include "codegen/llvm/squares.h"
 
 namespace vesta::codegen {
 
@@ -161,7 +163,7 @@ void Emitter::prefetch_inner(const Instr& i, int64_t elements) {
                                     }));
   b_.SetInsertPoint(scopes_.back().end);
   for (int64_t at = 0; at < floats; at += kLineFloats)
-    prefetch(b_.CreateConstGEP1_64(b_.getFloatTy(), later, static_cast<uint64_t>(at)));
+    p_.prefetch(b_.CreateConstGEP1_64(b_.getFloatTy(), later, static_cast<uint64_t>(at)));
 }
 
 // Copies the rows of the work item: each row's elements beside each other, or those of a tile's rows. Elements are
@@ -391,30 +393,20 @@ void Emitter::turn_columns(const Instr& i, Value* to, Value* begin, Value* end) 
   Value* const from = base_pointer(i.buffer, rest);
   Value* const stride = scalar(step);
   b_.SetInsertPoint(scopes_.back().end);
-  llvm::Type* const element = p_.memory_type(i.dtype, 1);
-  std::vector<Value*> columns;
-  Value* const last = b_.CreateSub(product_.end_column, number(1));
-  for (int l = 0; l < lanes_; ++l) {
-    Value* at = b_.CreateAdd(lane, number(l));
-    if (!whole) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
-    columns.push_back(b_.CreateGEP(element, from, b_.CreateMul(at, stride)));
-  }
-  Value* const latest = b_.CreateSub(end, number(lanes_));
-  loop(begin, end, lanes_, 6, shape_.innermost, true, 0, [&](Value* k) {
-    b_.SetInsertPoint(scopes_.back().end);
-    Value* const first = b_.CreateSelect(b_.CreateICmpSLT(k, latest), k, latest);
-    std::vector<Value*> v;
-    Value* const place_of_first = b_.CreateMul(first, number(t.elements_of_step()));
-    for (Value* c : columns)
-      v.push_back(words_of_steps(load_steps(product_.sum.column, b_.CreateGEP(element, c, place_of_first))));
-    turn_square(v);
-    Value* const at = b_.CreateMul(b_.CreateSub(first, begin), number(t.columns));
-    Value* place = b_.CreateGEP(b_.getFloatTy(), to, at);
-    for (Value* x : v) {
-      b_.CreateAlignedStore(x, place, kFloat);
-      place = b_.CreateConstGEP1_64(b_.getFloatTy(), place, static_cast<uint64_t>(t.columns));
-    }
-  });
+  TurnedRows columns{.lanes = lanes_, .pairs = t.pairs};
+  for (Ref r = product_.sum.column; k_.instrs[r].kind == loops::InstrKind::Cast; r = k_.instrs[r].in[0])
+    columns.types.push_back(k_.instrs[r].dtype);
+  columns.types.push_back(i.dtype);
+  std::reverse(columns.types.begin(), columns.types.end());
+  const auto bytes = [&](Value* elements) { return b_.CreateMul(elements, number(element_size(i.dtype))); };
+  TurnedRowsOperands operands;
+  operands.from_bytes = bytes(stride);
+  Value* const first = b_.CreateAdd(b_.CreateMul(lane, stride), b_.CreateMul(begin, number(t.elements_of_step())));
+  operands.from = b_.CreateGEP(p_.memory_type(i.dtype, 1), from, first);
+  operands.last_row = whole ? number(lanes_ - 1) : b_.CreateSub(b_.CreateSub(product_.end_column, number(1)), lane);
+  operands.to = to, operands.to_bytes = number(t.columns * kStepBytes);
+  operands.count = b_.CreateSub(end, begin);
+  call_shared(shared_function(columns), arguments(operands));
 }
 
 // Where the element that the load reads for this value of `var`, and the first values of these Inner ranges, lies.
@@ -489,150 +481,82 @@ std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row
   return part;
 }
 
-void Emitter::fetch(const FetchedPart& part, Value* inner) {
-  b_.SetInsertPoint(scopes_.back().end);
-  Value* const now = b_.CreateICmpEQ(b_.CreateAnd(inner, part.mask), number(0));
-  run_if(now, [&] {
-    b_.SetInsertPoint(scopes_.back().end);
-    prefetch(b_.CreateGEP(b_.getInt8Ty(), part.begin, b_.CreateMul(inner, part.step)), 2);
-  });
-}
-
 // Adds up the products of a tile of `rows` rows and its first vectors of columns, over the steps from begin to end, and
 // keeps its sums in scratch.
 void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr &a = k_.instrs[product_.sum.row], &b = k_.instrs[product_.sum.column];
-  llvm::Type* const word = b_.getFloatTy();
-  llvm::Type* const type = llvm::FixedVectorType::get(word, static_cast<unsigned>(lanes_));
+  llvm::Type *const word = b_.getFloatTy(), *const byte = b_.getInt8Ty();
+  const auto bytes_of = [&](Value* v, uint64_t each) { return b_.CreateMul(v, b_.getInt64(each)); };
+  MicroKernel kernel{.rows = rows,
+                     .vectors = vectors,
+                     .lanes = lanes_,
+                     .pairs = t.pairs,
+                     .ends_in_half = loops::ends_in_half_step(k_)};
+  MicroKernelOperands operands;
+  using Form = MicroKernel::Rows;
 
   // The tile runs through these Inner ranges.
   const auto own = product_.one_slice ? inner_ranges() : inner_ranges().last(1);
-  // Where the tile's operands begin, and how far it is to the next step: in words.
-  std::vector<Value*> row_at;
-  Value *column_at, *row_step = number(1), *column_step = number(t.columns);
   if (t.packs_rows) {
+    const bool together = packs_rows_together();
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const first = packed_row(row);
-    const int64_t next = packs_rows_together() ? 1 : loops::packed_row_pitch(k_);
-    for (int64_t r = 0; r < rows; ++r)
-      row_at.push_back(b_.CreateGEP(word, product_.rows, b_.CreateAdd(first, number(r * next))));
-    if (packs_rows_together()) row_step = number(t.rows);
+    operands.rows = b_.CreateGEP(word, product_.rows, packed_row(row));
+    operands.row_bytes = number(together ? kStepBytes : loops::packed_row_pitch(k_) * kStepBytes);
+    if (together) kernel.form = Form::Together, kernel.row_words = t.rows;
   } else if (product_.pointers) {
-    b_.SetInsertPoint(scopes_.back().end);
-    Value* const first = b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row));
     Value* const slice = product_.one_slice ? number(0) : scalar(steps(start_of_rows()));
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const offset = b_.CreateAdd(slice, begin);
-    for (int64_t r = 0; r < rows; ++r) {
-      Value* const at = b_.CreateConstGEP1_64(b_.getPtrTy(), first, static_cast<uint64_t>(r));
-      row_at.push_back(b_.CreateGEP(word, b_.CreateLoad(b_.getPtrTy(), at), offset));
-    }
+    kernel.form = Form::Pointers;
+    operands.rows = b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row));
+    operands.row_bytes = bytes_of(b_.CreateAdd(slice, begin), kStepBytes);
   } else {
     Value* const from = pointer_at(a, shape_.row, row, own);
     Value* const stride = scalar(*coefficient_of(a.index, shape_.row));
     b_.SetInsertPoint(scopes_.back().end);
-    Value* const first = b_.CreateGEP(word, from, begin);
-    Value* const last = b_.CreateSub(b_.CreateSub(product_.end_row, number(1)), row);
-    for (int64_t r = 0; r < rows; ++r) {
-      Value* at = number(r);
-      if (rows != t.rows) at = b_.CreateSelect(b_.CreateICmpSLT(at, last), at, last);
-      row_at.push_back(b_.CreateGEP(operand_type(), first, b_.CreateMul(at, stride)));
-    }
+    operands.rows = b_.CreateGEP(word, from, begin);
+    operands.row_bytes = bytes_of(stride, operand_align().value());
+  }
+  if (rows != t.rows && kernel.form == Form::Strided) {
+    b_.SetInsertPoint(scopes_.back().end);
+    kernel.form = Form::Clamped;
+    operands.last_row = b_.CreateSub(b_.CreateSub(product_.end_row, number(1)), row);
   }
   if (t.packs_columns) {
-    column_at = product_.columns;
+    operands.columns = product_.columns;
+    operands.column_bytes = number(t.columns * kStepBytes);
   } else {
     Value* const from = pointer_at(b, shape_.lane, column, own);
-    column_step = scalar(steps(*loops::step_of_columns(k_, product_.sum)));
+    Value* const step = scalar(steps(*loops::step_of_columns(k_, product_.sum)));
     b_.SetInsertPoint(scopes_.back().end);
-    column_at = b_.CreateGEP(word, from, b_.CreateMul(begin, column_step));
+    operands.column_bytes = bytes_of(step, kStepBytes);
+    operands.columns = b_.CreateGEP(byte, from, b_.CreateMul(begin, operands.column_bytes));
   }
-
-  const std::optional<FetchedPart> next = next_panel(rows, row, column, begin, end);
-  std::vector<llvm::AllocaInst*> sums;
-  for (int64_t n = 0; n < rows * vectors; ++n) sums.push_back(p_.stack(type, "sum"));
+  // Without a next panel, the first step fetches a line that is there already.
+  const FetchedPart next =
+      next_panel(rows, row, column, begin, end).value_or(FetchedPart{operands.columns, number(0), number(-1)});
+  operands.fetched = next.begin, operands.fetched_bytes = next.step, operands.mask = next.mask;
+  for (const loops::Range& r : own.first(own.size() - 1)) {
+    const auto of_rows = coefficient_of(a.index, r.var), of_columns = coefficient_of(b.index, r.var);
+    VESTA_CHECK(of_rows && of_columns, "the windows of a product in registers lie at different distances");
+    Value *const times = scalar(r.extent), *const row_step = scalar(*of_rows), *const column_step = scalar(*of_columns);
+    b_.SetInsertPoint(scopes_.back().end);
+    operands.windows.push_back(
+        {times, bytes_of(row_step, operand_align().value()), bytes_of(column_step, operand_align().value())});
+    ++kernel.windows;
+  }
   b_.SetInsertPoint(scopes_.back().end);
   Value* const tile_row =
       b_.CreateGEP(word, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
-  Value* const count = b_.CreateSub(end, begin);
-  const bool ends_in_half = loops::ends_in_half_step(k_);
-  // Without an instruction for pairs, the products of their first elements are added up and then those of the second
-  // ones: the registers have no room for both.
-  const bool adds_pairs = t.pairs && p_.adds_pairs(lanes_), widens = t.pairs && !adds_pairs;
-  const int64_t passes = widens ? t.elements_of_step() : 1;
-  // Adds the products of the rows' steps from first to last and of as many steps of the columns. `half`: of the first
-  // element of each step alone.
-  const auto add_products = [&](Value* first, Value* last, Value* columns_from, bool half = false) {
-    loop(first, last, 1, 3, 3, !ends_in_half, 0, [&](Value* k) {
-      if (next) fetch(*next, k);
-      b_.SetInsertPoint(scopes_.back().end);
-      std::vector<Value*> columns;
-      Value* const at = b_.CreateGEP(word, columns_from, b_.CreateMul(k, column_step));
-      for (int64_t j = 0; j < vectors; ++j)
-        columns.push_back(b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(word, at, static_cast<uint64_t>(j * lanes_)),
-                                               operand_align()));
-      Value* const step = b_.CreateMul(k, row_step);
-      for (int64_t element = 0; element < (half ? 1 : passes); ++element) {
-        const auto part = [&](Value* words) { return widens ? p_.element_of_pair(words, element) : words; };
-        std::vector<Value*> factors;
-        for (Value* c : columns) factors.push_back(part(c));
-        for (int64_t r = 0; r < rows; ++r) {
-          Value* const place = b_.CreateGEP(word, row_at[static_cast<size_t>(r)], step);
-          Value* x = b_.CreateAlignedLoad(half ? operand_type() : word, place, operand_align());
-          if (half) x = b_.CreateBitCast(b_.CreateZExt(x, b_.getInt32Ty()), word);
-          Value* const each = part(b_.CreateVectorSplat(static_cast<unsigned>(lanes_), x));
-          for (int64_t j = 0; j < vectors; ++j) {
-            llvm::AllocaInst* const sum = sums[static_cast<size_t>(r * vectors + j)];
-            Value *const factor = factors[static_cast<size_t>(j)], *const before = b_.CreateLoad(type, sum);
-            b_.CreateStore(adds_pairs ? p_.add_pairs(each, factor, before) : p_.fma(each, factor, before), sum);
-          }
-        }
-      }
-    });
-  };
-  // A sum has at most loops::kRegisterPiece steps before it is added to the sum of the pieces before it.
-  const bool one_piece =
-      product_.one_slice && (own.size() > 1 || provably_at_least(loops::kRegisterPiece, steps(own[0].extent)));
-  loop(number(0), count, loops::kRegisterPiece, 3, 3, true, 0, [&](Value* piece) {
-    b_.SetInsertPoint(scopes_.back().end);
-    for (llvm::AllocaInst* sum : sums) b_.CreateStore(llvm::Constant::getNullValue(type), sum);
-    if (own.size() > 1) {
-      product_slices(outer_ranges(), [&] {
-        // The loop counts from the row's offset, so that it has no other variable.
-        Value* const first = scalar(steps(start_of_rows()));
-        Value* const from = pointer_at(b, shape_.lane, column, own.last(1));
-        b_.SetInsertPoint(scopes_.back().end);
-        Value* const before = b_.CreateNeg(b_.CreateMul(first, column_step));
-        add_products(first, b_.CreateAdd(first, count), b_.CreateGEP(word, from, before));
-      });
-    } else {
-      Value* const next_piece = b_.CreateAdd(piece, number(loops::kRegisterPiece));
-      Value* const last = b_.CreateSelect(b_.CreateICmpSLT(next_piece, count), next_piece, count);
-      Value* whole = last;
-      if (ends_in_half) {
-        Value* const half = b_.CreateAnd(b_.CreateICmpEQ(last, count), b_.CreateICmpEQ(end, product_.steps));
-        whole = b_.CreateSub(last, b_.CreateZExt(half, b_.getInt64Ty()));
-      }
-      add_products(piece, whole, column_at);
-      if (ends_in_half) add_products(whole, last, column_at, true);
-    }
-    // Adds the sums of the pieces before, unless this is the first one.
-    b_.SetInsertPoint(scopes_.back().end);
-    Value* adds = nullptr;
-    if (!one_piece) {
-      Value* const first = b_.CreateICmpEQ(b_.CreateAdd(begin, piece), number(0));
-      adds = b_.CreateNot(product_.one_slice ? first : b_.CreateAnd(first, product_.in_first));
-      adds = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), adds);
-    }
-    for (int64_t n = 0; n < rows * vectors; ++n) {
-      const int64_t at = n / vectors * t.columns + n % vectors * lanes_;
-      Value* const place = b_.CreateConstGEP1_64(word, tile_row, static_cast<uint64_t>(at));
-      Value* sum = b_.CreateLoad(type, sums[static_cast<size_t>(n)]);
-      if (adds) sum = b_.CreateSelect(adds, b_.CreateFAdd(sum, b_.CreateAlignedLoad(type, place, kFloat)), sum);
-      b_.CreateAlignedStore(sum, place, kFloat);
-    }
-  });
+  b_.SetInsertPoint(scopes_.back().end);
+  operands.sums = tile_row, operands.sums_bytes = number(t.columns * kStepBytes);
+  operands.steps = b_.CreateSub(end, begin);
+  Value* const adds = product_.one_slice
+                          ? b_.getFalse()
+                          : b_.CreateNot(b_.CreateAnd(b_.CreateICmpEQ(begin, number(0)), product_.in_first));
+  operands.adds = b_.CreateZExt(adds, b_.getInt64Ty());
+  if (kernel.ends_in_half) operands.half = b_.CreateZExt(b_.CreateICmpEQ(end, product_.steps), b_.getInt64Ty());
+  call_shared(shared_function(kernel), arguments(kernel, operands));
 }
 
 // How many rows of its tile come before this row.
@@ -672,7 +596,7 @@ void Emitter::fetch_tile(std::span<const Instr* const> loads, Value* row, Value*
       b_.SetInsertPoint(scopes_.back().end);
       const int64_t bytes = k_.registers.columns * int64_t{element_size(i->dtype)};
       for (int64_t at = 0; at < bytes; at += kLineFloats * int64_t{sizeof(float)})
-        prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), from, static_cast<uint64_t>(at)));
+        p_.prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), from, static_cast<uint64_t>(at)));
     }
   });
 }

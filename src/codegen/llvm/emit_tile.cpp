@@ -2,6 +2,7 @@
 // every cache line is used whole.
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/squares.h"
 
 namespace vesta::codegen {
 
@@ -86,28 +87,9 @@ void Emitter::prefetch_squares(Ref r, int64_t rows) {
   Value* pointer = b_.CreateGEP(element, buffers_[static_cast<size_t>(i.buffer)], b_.CreateAdd(offset, tile_row_));
   for (int l = 0; l < lanes_; ++l) {
     for (int64_t byte = 0; byte < rows * element_size(i.dtype); byte += kLine) {
-      prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte)));
+      p_.prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte)));
     }
     pointer = b_.CreateGEP(element, pointer, step);
-  }
-}
-
-// Transposes a lanes x lanes square in log2(lanes) rounds, which swap ever smaller blocks across the diagonal.
-void Emitter::turn_square(std::vector<Value*>& rows) {
-  for (int block = lanes_ / 2; block >= 1; block /= 2) {
-    llvm::SmallVector<int, 16> low, high;
-    for (int l = 0; l < lanes_; ++l) {
-      bool upper = l & block;
-      low.push_back(upper ? lanes_ + l - block : l);
-      high.push_back(upper ? lanes_ + l : l + block);
-    }
-    for (int l = 0; l < lanes_; ++l) {
-      if (l & block) continue;
-      Value* a = rows[static_cast<size_t>(l)];
-      Value* b = rows[static_cast<size_t>(l + block)];
-      rows[static_cast<size_t>(l)] = b_.CreateShuffleVector(a, b, low);
-      rows[static_cast<size_t>(l + block)] = b_.CreateShuffleVector(a, b, high);
-    }
   }
 }
 
@@ -121,23 +103,16 @@ void Emitter::fill_tile(Ref r) {
   Value* lane = scalar(shape_.lane);
   b_.SetInsertPoint(scopes_.back().end);
   llvm::Type* element = p_.memory_type(i.dtype, 1);
-  llvm::Type* type = p_.memory_type(i.dtype, lanes_);
-  llvm::Align align(static_cast<uint64_t>(element_size(i.dtype)));
-  Value* pointer = b_.CreateGEP(element, buffers_[static_cast<size_t>(i.buffer)], offset);
-  std::vector<Value*> v;
-  for (int l = 0; l < lanes_; ++l) {
-    v.push_back(b_.CreateAlignedLoad(type, pointer, align));
-    pointer = b_.CreateGEP(element, pointer, step);
-  }
-  turn_square(v);
-  Value* columns = b_.getInt64(static_cast<uint64_t>(k_.tile.pitch));
-  Value* at_row = b_.CreateMul(b_.CreateSub(row, tile_row_), columns);
+  Value* at_row = b_.CreateMul(b_.CreateSub(row, tile_row_), number(k_.tile.pitch));
   Value* place = b_.CreateAdd(at_row, b_.CreateSub(lane, tile_column_));
-  Value* out = b_.CreateGEP(element, tiles_.at(r), place);
-  for (int l = 0; l < lanes_; ++l) {
-    b_.CreateAlignedStore(v[static_cast<size_t>(l)], out, align);
-    out = b_.CreateGEP(element, out, columns);
-  }
+  TurnedRowsOperands operands;
+  operands.from = b_.CreateGEP(element, buffers_[static_cast<size_t>(i.buffer)], offset);
+  operands.from_bytes = b_.CreateMul(step, number(element_size(i.dtype)));
+  operands.last_row = number(lanes_ - 1);
+  operands.to = b_.CreateGEP(element, tiles_.at(r), place);
+  operands.to_bytes = number(k_.tile.pitch * element_size(i.dtype));
+  operands.count = number(lanes_);
+  call_shared(shared_function(TurnedRows{.lanes = lanes_, .types = {i.dtype}}), arguments(operands));
 }
 
 Value* Emitter::load_from_tile(Ref r, int u) {

@@ -83,6 +83,11 @@ void Emitter::loop(Value* start, Value* limit, Value* step, int before_level, in
   b_.SetInsertPoint(scopes_.back().end);
 }
 
+void Emitter::call_shared(const SharedFunction& function, const std::vector<Value*>& arguments) {
+  shared_.try_emplace(function.name, function);
+  b_.CreateCall(m_.getOrInsertFunction(function.name, function.type(m_.getContext())), arguments);
+}
+
 // ---- Values ---------------------------------------------------------------------------------------------------------
 
 Value* Emitter::get(Ref r, int u) {

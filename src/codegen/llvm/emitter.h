@@ -13,6 +13,7 @@
 
 #include "codegen/llvm/primitives.h"
 #include "codegen/llvm/shape.h"
+#include "codegen/llvm/shared_function.h"
 #include "loops/register_product.h"
 #include "loops/turns.h"
 
@@ -26,6 +27,8 @@ class Emitter {
   Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target,
           std::function<void(int64_t)> grows);
   void run();
+  // Those that the function calls, by name; the module declares them.
+  const std::map<std::string, SharedFunction>& shared_functions() const { return shared_; }
 
  private:
   using Ref = loops::Ref;
@@ -67,6 +70,7 @@ class Emitter {
             Expr var, const std::function<void(llvm::Value*)>& body) {
     loop(start, limit, number(step), before_level, body_level, surely_runs, var, body);
   }
+  void call_shared(const SharedFunction& function, const std::vector<llvm::Value*>& arguments);
   llvm::Value* get(Ref r, int u);
   llvm::Value* lanes(Ref r, int u);  // a vector, even if r is a scalar
   llvm::Value* emit_value(Ref r, int u);
@@ -141,7 +145,6 @@ class Emitter {
   llvm::Value* load_vector(llvm::Type* type, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   bool streams(const loops::Instr& i, int64_t elements) const;
-  void prefetch(llvm::Value* pointer, unsigned cache_level = 1);
   void prefetch_ahead(int count);
   llvm::Value* strided_load(llvm::Value* pointer, DType t, int64_t stride);
 
@@ -150,7 +153,6 @@ class Emitter {
   void tile_group(llvm::Value* item, int64_t rows);
   void prefetch_squares(Ref r, int64_t rows);
   void fill_tile(Ref r);
-  void turn_square(std::vector<llvm::Value*>& rows);
   llvm::Value* load_from_tile(Ref r, int u);
 
   // emit_product.cpp
@@ -185,7 +187,6 @@ class Emitter {
   };
   std::optional<FetchedPart> next_panel(int64_t rows, llvm::Value* row, llvm::Value* column, llvm::Value* begin,
                                         llvm::Value* end);
-  void fetch(const FetchedPart& part, llvm::Value* inner);
   llvm::Value* rows_into_tile(llvm::Value* row);
   llvm::Value* tile_sums(llvm::Value* row, llvm::Value* column);
   std::vector<const loops::Instr*> loads_of_finish() const;
@@ -241,6 +242,7 @@ class Emitter {
   Primitives p_;
   int lanes_;
 
+  std::map<std::string, SharedFunction> shared_;
   std::vector<Scope> scopes_;
   std::vector<llvm::Value*> buffers_;
   llvm::Value* zero_ = nullptr;  // eight zero bytes per lane, read by masked loads without active lanes

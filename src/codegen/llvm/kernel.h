@@ -1,12 +1,10 @@
 // Compiles a kernel's text to an ELF object with LLVM, on the calling thread.
 #pragma once
 
-#include <llvm/IR/Function.h>
-
 #include <functional>
 #include <string>
 
-#include "base/target.h"
+#include "codegen/llvm/module.h"
 
 namespace vesta::codegen {
 
@@ -14,11 +12,7 @@ namespace vesta::codegen {
 struct MemoryBound {
   std::function<void(int64_t instructions)> grows = [](int64_t) {};                   // while its function is emitted
   std::function<void(const llvm::Function&)> emitted = [](const llvm::Function&) {};  // before LLVM makes code of it
-};
-
-// Where files about a kernel go; an empty directory: nowhere.
-struct DumpTo {
-  std::string directory, name;
+  std::function<void()> made = [] {};  // after LLVM has made code of a function that it shares
 };
 
 // Throws InternalError. Of the target, only the fields that code depends on are read.

@@ -67,6 +67,11 @@ llvm::AllocaInst* Primitives::stack(Type* type, const char* name) {
   return b_.CreateAlloca(type, nullptr, name);
 }
 
+void Primitives::prefetch(Value* pointer, unsigned cache_level) {
+  b_.CreateIntrinsic(Intrinsic::prefetch, {pointer->getType()},
+                     {pointer, b_.getInt32(0), b_.getInt32(4 - cache_level), b_.getInt32(1)});
+}
+
 Value* Primitives::sub_vector(Value* v, int first, int count) {
   if (count == 1) return b_.CreateExtractElement(v, static_cast<uint64_t>(first));
   llvm::SmallVector<int, 64> indices;

@@ -47,6 +47,9 @@ class Primitives {
   llvm::Value* call_function(Prim p, DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* sub_vector(llvm::Value* v, int first, int count);
   llvm::Value* concat(llvm::Value* low, llvm::Value* high);
+  // Prefetches into a cache level (1: LLVM's locality 3) for a read soon to come. An address without memory is
+  // harmless.
+  void prefetch(llvm::Value* pointer, unsigned cache_level = 1);
   // An alloca at the beginning of the function.
   llvm::AllocaInst* stack(llvm::Type* type, const char* name);
 
