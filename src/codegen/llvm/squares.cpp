@@ -66,12 +66,12 @@ void turn_square(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
       low.push_back(upper ? lanes + l - block : l);
       high.push_back(upper ? lanes + l : l + block);
     }
-    for (int l = 0; l < lanes; ++l) {
-      if (l & block) continue;
-      Value* const x = rows[static_cast<size_t>(l)];
-      Value* const y = rows[static_cast<size_t>(l + block)];
-      rows[static_cast<size_t>(l)] = b.CreateShuffleVector(x, y, low);
-      rows[static_cast<size_t>(l + block)] = b.CreateShuffleVector(x, y, high);
+    const auto apart = static_cast<size_t>(block);
+    for (size_t l = 0; l < rows.size(); ++l) {
+      if (l & apart) continue;
+      Value *const x = rows[l], *const y = rows[l + apart];
+      rows[l] = b.CreateShuffleVector(x, y, low);
+      rows[l + apart] = b.CreateShuffleVector(x, y, high);
     }
   }
 }
