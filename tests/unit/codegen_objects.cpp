@@ -2,6 +2,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -101,7 +102,7 @@ TEST_F(Objects, ANewThreadMakesTheBytesThatAnOldOneMakes) {
   EXPECT_EQ(of_thread, first);
   // With a folder for dumps, shared code is compiled anew.
   CompileOptions dumps = one_thread;
-  dumps.dump_dir = ::testing::TempDir() + "/objects";
+  dumps.dump_dir = fmt::format("{}/objects_{}", ::testing::TempDir(), getpid());
   EXPECT_EQ(bytes_of(product_text(12), dumps), first[1]);
 }
 

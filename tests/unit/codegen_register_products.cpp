@@ -1,4 +1,6 @@
 // Matrix products whose sums are in registers (loops/register_product.h), against the interpreter.
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -182,7 +184,8 @@ TEST(RegisterProducts, ColumnsThatAreReadInPlace) {
 
 // The LLVM IR of a kernel of this text.
 std::string code_of(const std::string& text) {
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "code_of_product";
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / fmt::format("code_of_product_{}", getpid());
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   CompileOptions options;

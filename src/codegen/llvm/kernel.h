@@ -12,7 +12,7 @@ namespace vesta::codegen {
 struct MemoryBound {
   std::function<void(int64_t instructions)> grows = [](int64_t) {};                   // while its function is emitted
   std::function<void(const llvm::Function&)> emitted = [](const llvm::Function&) {};  // before LLVM makes code of it
-  std::function<void()> made = [] {};  // after LLVM has made code of a function that it shares
+  std::function<void()> made = [] {};  // after LLVM has made code of a function that kernels share
 };
 
 // Throws InternalError. Of the target, only the fields that code depends on are read.
