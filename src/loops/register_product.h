@@ -49,7 +49,7 @@ std::optional<Expr> step_of_columns(const Kernel& k, const RegisterSum& sum);
 // Whether tiles can read an operand where it is. The elements of a row along the last Inner range must be neighbours in
 // memory, and in each row the other Inner ranges must have the same strides. The columns of each tile must be
 // neighbours, and with pairs the two elements of a column's step, too; they must fill whole tiles or lie in panels, and
-// the other Inner ranges must have strides.
+// the index must be linear in the other Inner ranges.
 bool reads_rows_in_place(const Kernel& k, const RegisterSum& sum);
 bool reads_columns_in_place(const Kernel& k, const RegisterSum& sum);
 

@@ -7,8 +7,7 @@
 
 namespace vesta::schedule {
 
-// Whether a CPU has registers for matrices (AMX). Their instructions multiply BF16 several times as fast as those for
-// vectors.
+// Whether the CPU has AMX, whose instructions multiply BF16 several times as fast as vector instructions.
 bool has_matrices(const Target& target);
 
 // Whether a kernel computes a product of F32 or BF16 matrices of these sizes at least as fast as the library. Rows may

@@ -55,7 +55,7 @@ TEST_F(Objects, EqualTextGivesEqualBytesWheneverItIsCompiled) {
   EXPECT_NE(first.symbol, between.symbol);
 }
 
-// x w^T, whose columns are turned in registers. Products of any n have the same tiles, so they share functions.
+// x w^T, which transposes w in registers. Products with any n have the same tiles, so they share functions.
 std::string product_text(int64_t n, int64_t tile_rows = 4) {
   const int64_t lanes = host_target().vector_bytes / 4;
   return fmt::format(R"(kernel

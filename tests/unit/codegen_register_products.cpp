@@ -198,7 +198,7 @@ std::string code_of(const std::string& text) {
 // Tiles fetch the next panel.
 TEST(RegisterProducts, PanelsAreFetchedAhead) {
   const int64_t lanes = host_lanes();
-  // Whether micro-kernels get another mask than -1, which fetches nothing.
+  // Whether the kernel passes a mask other than -1 to its micro-kernels. With -1 they prefetch nothing that is used.
   const auto fetches = [&](const Case& c, bool packs) {
     const std::string code = code_of(loops::print(*panels_of(c, packs)));
     EXPECT_NE(code.find("call void getelementptr"), std::string::npos) << code;

@@ -8,7 +8,8 @@
 
 namespace vesta::codegen {
 
-// Runs the body for from, from + step, ... below `to`, which are 64-bit integers. `runs`: the first one surely is.
+// Runs the body for from, from + step, ... below `to`, which are 64-bit integers. `runs`: from < to is
+// known to hold.
 void emit_loop(llvm::IRBuilder<>& builder, llvm::Value* from, llvm::Value* to, int64_t step, bool runs,
                const std::function<void(llvm::Value*)>& body);
 // Runs the body where the condition, an i1, holds.

@@ -10,7 +10,7 @@
 
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/micro_kernel.h"
-#include "codegen/llvm/squares.h"
+#include "codegen/llvm/transpose.h"
 
 namespace vesta::codegen {
 
@@ -323,9 +323,9 @@ void Emitter::copy_rows(Value* begin, Value* end) {
   });
 }
 
-// Packs rows that are neighbours in memory: reads squares of 16 rows and 16 steps, and turns them in registers; two of
-// them share cache lines. Steps past the end are the last one. Returns the first row that is left.
-Value* Emitter::turn_rows(Value* begin, Value* end) {
+// Packs rows that are neighbours in memory: reads squares of 16 rows and 16 steps, and transposes them in registers;
+// two of them share cache lines. Steps past the end are the last one. Returns the first row that is left.
+Value* Emitter::transpose_rows(Value* begin, Value* end) {
   const Instr& i = k_.instrs[product_.sum.row];
   llvm::Type* const word = b_.getFloatTy();
   llvm::Type* const type = llvm::FixedVectorType::get(operand_type(), static_cast<unsigned>(lanes_));
@@ -333,7 +333,7 @@ Value* Emitter::turn_rows(Value* begin, Value* end) {
   llvm::SmallVector<int, 32> order;
   for (int r = 0; r < lanes_; ++r) order.append({r, lanes_ + r});
   const int64_t matrix = kMatrixRows * loops::packed_row_pitch(k_);
-  // Turns so many squares beside each other.
+  // Transposes so many squares beside each other.
   const auto turn = [&](int64_t squares, Value* first, Value* last, Value* to) {
     std::vector<std::vector<Value*>> v(static_cast<size_t>(squares));
     for (int64_t s = 0; s < lanes_; ++s) {
@@ -357,7 +357,7 @@ Value* Emitter::turn_rows(Value* begin, Value* end) {
       }
     }
     for (size_t n = 0; n < v.size(); ++n) {
-      turn_square(b_, v[n]);
+      transpose_square(b_, v[n]);
       Value* at = b_.CreateConstGEP1_64(word, to, n * static_cast<uint64_t>(matrix));
       for (Value* x : v[n]) {
         b_.CreateAlignedStore(x, at, kWordAlign);

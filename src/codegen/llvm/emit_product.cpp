@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/micro_kernel.h"
-#include "codegen/llvm/squares.h"
+#include "codegen/llvm/transpose.h"
 
 namespace vesta::codegen {
 
@@ -176,8 +176,8 @@ void Emitter::pack_rows(Value* begin, Value* end) {
   Value* done = product_.first_row;
   if (t.depth > 0) {
     if (loops::reads_along(k_, product_.sum.row, inner)) return copy_rows(begin, end);
-    const bool turns = loops::reads_along(k_, product_.sum.row, shape_.row) && !loops::ends_in_half_step(k_);
-    if (turns) done = turn_rows(begin, end);
+    const bool transposes = loops::reads_along(k_, product_.sum.row, shape_.row) && !loops::ends_in_half_step(k_);
+    if (transposes) done = transpose_rows(begin, end);
   }
   if (packs_rows_together()) {
     // Several tiles at a time, which share cache lines; then whole tiles; then rows.
@@ -224,8 +224,8 @@ void Emitter::pack_rows(Value* begin, Value* end) {
     loop(first, rest, lanes_, 4, shape_.innermost, true, inner, [&](Value* k) {
       Value* const from = base_pointer(k_.instrs[load].buffer, k_.instrs[load].index);
       b_.SetInsertPoint(scopes_.back().end);
-      b_.CreateAlignedStore(load_steps(product_.sum.row, from), b_.CreateGEP(element, to, b_.CreateSub(k, first)),
-                            kFloat);
+      b_.CreateAlignedStore(p_.load_converted(conversions(product_.sum.row), lanes_, from),
+                            b_.CreateGEP(element, to, b_.CreateSub(k, first)), kFloat);
     });
     b_.SetInsertPoint(scopes_.back().end);
     return rest;
@@ -258,20 +258,14 @@ void Emitter::pack_rows(Value* begin, Value* end) {
   });
 }
 
-// A vector of a factor's steps, from the neighbours in memory that it converts (loops::loaded_along).
-Value* Emitter::load_steps(Ref factor, Value* from) {
-  const Instr& i = k_.instrs[factor];
-  if (i.kind == loops::InstrKind::Load) {
-    const int elements = lanes_ * static_cast<int>(k_.registers.elements_of_step());
-    const llvm::Align align(static_cast<uint64_t>(element_size(i.dtype)));
-    return p_.from_memory(i.dtype, b_.CreateAlignedLoad(p_.memory_type(i.dtype, elements), from, align));
-  }
-  return p_.cast(value_type(k_, i.in[0]), i.dtype, load_steps(i.in[0], from));
-}
-
-// The words of steps whose elements are values in registers.
-Value* Emitter::words_of_steps(Value* v) {
-  return k_.registers.pairs ? b_.CreateBitCast(p_.bits_of_bf16(v), p_.register_type(DType::F32, lanes_)) : v;
+// The dtype of a factor's load and those of the casts after it (loops::loaded_along).
+std::vector<DType> Emitter::conversions(Ref factor) const {
+  std::vector<DType> types;
+  Ref r = factor;
+  for (; k_.instrs[r].kind == loops::InstrKind::Cast; r = k_.instrs[r].in[0]) types.push_back(k_.instrs[r].dtype);
+  types.push_back(k_.instrs[r].dtype);
+  std::reverse(types.begin(), types.end());
+  return types;
 }
 
 // The words of a step of a tile's rows, which lie beside each other. `from`: where each element of the step begins.
@@ -325,19 +319,19 @@ Value* Emitter::packed_row(Value* row) {
 void Emitter::pack_columns(Value* column, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Expr inner = k_.ranges.back().var, extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
-  // Squares are turned in registers where neighbours lie along the inner range.
+  // Squares are transposed in registers where neighbours lie along the inner range.
   const Ref load = loops::loaded_along(k_, product_.sum.column, inner);
-  const bool turns = load != loops::kNoRef && coefficient_of(k_.instrs[load].index, shape_.lane) &&
-                     slices_have_vectors() && !loops::ends_in_half_step(k_);
+  const bool transposes = load != loops::kNoRef && coefficient_of(k_.instrs[load].index, shape_.lane) &&
+                          slices_have_vectors() && !loops::ends_in_half_step(k_);
   const bool whole = provably_divisible(extent, t.columns);
   // A row of memory is read at once where all its vectors are full.
-  const int vectors = turns || !whole ? 1 : static_cast<int>(t.columns / lanes_);
+  const int vectors = transposes || !whole ? 1 : static_cast<int>(t.columns / lanes_);
   b_.SetInsertPoint(scopes_.back().end);
   Value* const after = b_.CreateAdd(column, number(t.columns));
   loop(column, after, int64_t{vectors} * lanes_, 3, 6, true, shape_.lane, [&](Value* lane) {
     b_.SetInsertPoint(scopes_.back().end);
     Value* const to = b_.CreateGEP(b_.getFloatTy(), product_.columns, b_.CreateSub(lane, column));
-    if (turns) return turn_columns(k_.instrs[load], to, begin, end);
+    if (transposes) return transpose_columns(k_.instrs[load], to, begin, end);
     if (!whole) {
       // A vector of the tile may lie past the end as a whole.
       Value *const left = b_.CreateSub(product_.end_column, lane), *const none = number(0);
@@ -382,9 +376,9 @@ std::vector<Value*> Emitter::words_of_columns(Value* step, int vectors, bool pre
   return words;
 }
 
-// Packs a vector of columns whose elements are neighbours along the inner range: reads squares, turns them in
-// registers. The last square ends with the slice and may overlap the one before it.
-void Emitter::turn_columns(const Instr& i, Value* to, Value* begin, Value* end) {
+// Packs a vector of columns whose elements are neighbours along the inner range: reads squares and transposes
+// them in registers. The last square ends with the slice and may overlap the one before it.
+void Emitter::transpose_columns(const Instr& i, Value* to, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Expr inner = k_.ranges.back().var, step = *coefficient_of(i.index, shape_.lane);
   const bool whole = provably_divisible(k_.ranges[static_cast<size_t>(k_.vector)].extent, t.columns);
@@ -393,13 +387,9 @@ void Emitter::turn_columns(const Instr& i, Value* to, Value* begin, Value* end) 
   Value* const from = base_pointer(i.buffer, rest);
   Value* const stride = scalar(step);
   b_.SetInsertPoint(scopes_.back().end);
-  TurnedRows columns{.lanes = lanes_, .pairs = t.pairs};
-  for (Ref r = product_.sum.column; k_.instrs[r].kind == loops::InstrKind::Cast; r = k_.instrs[r].in[0])
-    columns.types.push_back(k_.instrs[r].dtype);
-  columns.types.push_back(i.dtype);
-  std::reverse(columns.types.begin(), columns.types.end());
+  const TransposedRows columns{.lanes = lanes_, .types = conversions(product_.sum.column), .pairs = t.pairs};
   const auto bytes = [&](Value* elements) { return b_.CreateMul(elements, number(element_size(i.dtype))); };
-  TurnedRowsOperands operands;
+  TransposedRowsOperands operands;
   operands.from_bytes = bytes(stride);
   Value* const first = b_.CreateAdd(b_.CreateMul(lane, stride), b_.CreateMul(begin, number(t.elements_of_step())));
   operands.from = b_.CreateGEP(p_.memory_type(i.dtype, 1), from, first);
@@ -486,8 +476,11 @@ std::optional<Emitter::FetchedPart> Emitter::next_panel(int64_t rows, Value* row
 void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column, Value* begin, Value* end) {
   const RegisterTile& t = k_.registers;
   const Instr &a = k_.instrs[product_.sum.row], &b = k_.instrs[product_.sum.column];
-  llvm::Type *const word = b_.getFloatTy(), *const byte = b_.getInt8Ty();
-  const auto bytes_of = [&](Value* v, uint64_t each) { return b_.CreateMul(v, b_.getInt64(each)); };
+  llvm::Type* const word = b_.getFloatTy();
+  const auto steps_bytes = [&](Value* steps) { return b_.CreateMul(steps, number(kStepBytes)); };
+  const auto elements_bytes = [&](Value* elements) {
+    return b_.CreateMul(elements, number(kStepBytes / t.elements_of_step()));
+  };
   MicroKernel kernel{.rows = rows,
                      .vectors = vectors,
                      .lanes = lanes_,
@@ -509,13 +502,13 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     b_.SetInsertPoint(scopes_.back().end);
     kernel.form = Form::Pointers;
     operands.rows = b_.CreateGEP(b_.getPtrTy(), product_.pointers, b_.CreateSub(row, product_.first_row));
-    operands.row_bytes = bytes_of(b_.CreateAdd(slice, begin), kStepBytes);
+    operands.row_bytes = steps_bytes(b_.CreateAdd(slice, begin));
   } else {
     Value* const from = pointer_at(a, shape_.row, row, own);
     Value* const stride = scalar(*coefficient_of(a.index, shape_.row));
     b_.SetInsertPoint(scopes_.back().end);
     operands.rows = b_.CreateGEP(word, from, begin);
-    operands.row_bytes = bytes_of(stride, operand_align().value());
+    operands.row_bytes = elements_bytes(stride);
   }
   if (rows != t.rows && kernel.form == Form::Strided) {
     b_.SetInsertPoint(scopes_.back().end);
@@ -529,8 +522,8 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     Value* const from = pointer_at(b, shape_.lane, column, own);
     Value* const step = scalar(steps(*loops::step_of_columns(k_, product_.sum)));
     b_.SetInsertPoint(scopes_.back().end);
-    operands.column_bytes = bytes_of(step, kStepBytes);
-    operands.columns = b_.CreateGEP(byte, from, b_.CreateMul(begin, operands.column_bytes));
+    operands.column_bytes = steps_bytes(step);
+    operands.columns = b_.CreatePtrAdd(from, b_.CreateMul(begin, operands.column_bytes));
   }
   // Without a next panel, the first step fetches a line that is there already.
   const FetchedPart next =
@@ -541,15 +534,13 @@ void Emitter::multiply(int64_t rows, int64_t vectors, Value* row, Value* column,
     VESTA_CHECK(of_rows && of_columns, "the windows of a product in registers lie at different distances");
     Value *const times = scalar(r.extent), *const row_step = scalar(*of_rows), *const column_step = scalar(*of_columns);
     b_.SetInsertPoint(scopes_.back().end);
-    operands.windows.push_back(
-        {times, bytes_of(row_step, operand_align().value()), bytes_of(column_step, operand_align().value())});
+    operands.windows.push_back({times, elements_bytes(row_step), elements_bytes(column_step)});
     ++kernel.windows;
   }
   b_.SetInsertPoint(scopes_.back().end);
-  Value* const tile_row =
-      b_.CreateGEP(word, tile_sums(row, column), b_.CreateMul(rows_into_tile(row), number(t.columns)));
-  b_.SetInsertPoint(scopes_.back().end);
-  operands.sums = tile_row, operands.sums_bytes = number(t.columns * kStepBytes);
+  Value* const tile = tile_sums(row, column);
+  operands.sums_bytes = number(t.columns * kStepBytes);
+  operands.sums = b_.CreatePtrAdd(tile, b_.CreateMul(rows_into_tile(row), operands.sums_bytes));
   operands.steps = b_.CreateSub(end, begin);
   Value* const adds = product_.one_slice
                           ? b_.getFalse()

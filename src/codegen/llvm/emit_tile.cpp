@@ -2,7 +2,7 @@
 // every cache line is used whole.
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/squares.h"
+#include "codegen/llvm/transpose.h"
 
 namespace vesta::codegen {
 
@@ -105,14 +105,14 @@ void Emitter::fill_tile(Ref r) {
   llvm::Type* element = p_.memory_type(i.dtype, 1);
   Value* at_row = b_.CreateMul(b_.CreateSub(row, tile_row_), number(k_.tile.pitch));
   Value* place = b_.CreateAdd(at_row, b_.CreateSub(lane, tile_column_));
-  TurnedRowsOperands operands;
+  TransposedRowsOperands operands;
   operands.from = b_.CreateGEP(element, buffers_[static_cast<size_t>(i.buffer)], offset);
   operands.from_bytes = b_.CreateMul(step, number(element_size(i.dtype)));
   operands.last_row = number(lanes_ - 1);
   operands.to = b_.CreateGEP(element, tiles_.at(r), place);
   operands.to_bytes = number(k_.tile.pitch * element_size(i.dtype));
   operands.count = number(lanes_);
-  call_shared(shared_function(TurnedRows{.lanes = lanes_, .types = {i.dtype}}), arguments(operands));
+  call_shared(shared_function(TransposedRows{.lanes = lanes_, .types = {i.dtype}}), arguments(operands));
 }
 
 Value* Emitter::load_from_tile(Ref r, int u) {

@@ -27,7 +27,7 @@ class Emitter {
   Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target,
           std::function<void(int64_t)> grows);
   void run();
-  // Those that the function calls, by name; the module declares them.
+  // The shared functions that the kernel calls, by name. The module declares them.
   const std::map<std::string, SharedFunction>& shared_functions() const { return shared_; }
 
  private:
@@ -168,14 +168,13 @@ class Emitter {
   void prefetch_inner(const loops::Instr& i, int64_t elements);
   void pack_columns(llvm::Value* column, llvm::Value* begin, llvm::Value* end);
   std::vector<llvm::Value*> words_of_columns(llvm::Value* step, int vectors, bool prefetches);
-  void turn_columns(const loops::Instr& i, llvm::Value* to, llvm::Value* begin, llvm::Value* end);
+  void transpose_columns(const loops::Instr& i, llvm::Value* to, llvm::Value* begin, llvm::Value* end);
   bool slices_have_vectors() const;
   bool packs_rows_together() const;
   Expr steps(Expr elements) const;
   llvm::Type* operand_type();
   llvm::Align operand_align() const;
-  llvm::Value* load_steps(Ref factor, llvm::Value* from);
-  llvm::Value* words_of_steps(llvm::Value* v);
+  std::vector<DType> conversions(Ref factor) const;
   llvm::Value* rows_of_step(std::span<llvm::Value* const> from, int64_t first_row);
   void at_element(llvm::Value* step, int64_t element, const std::function<void(llvm::Value* exists)>& body);
   llvm::Value* packed_row(llvm::Value* row);
@@ -218,7 +217,7 @@ class Emitter {
   llvm::Value* start_of_packed_rows();
   void packed_windows(const std::function<void(llvm::Value* start)>& body);
   void copy_rows(llvm::Value* begin, llvm::Value* end);
-  llvm::Value* turn_rows(llvm::Value* begin, llvm::Value* end);
+  llvm::Value* transpose_rows(llvm::Value* begin, llvm::Value* end);
 
   // emit_reduce.cpp
   llvm::Constant* identity(ReduceOp op, DType t, int lanes);

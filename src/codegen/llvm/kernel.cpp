@@ -1,6 +1,5 @@
 #include "codegen/llvm/kernel.h"
 
-#include <filesystem>
 #include <fstream>
 
 #include "base/check.h"

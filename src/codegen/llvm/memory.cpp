@@ -8,7 +8,7 @@
 namespace vesta::codegen {
 namespace {
 
-constexpr int64_t kAny = 1 << 20;       // 0.75 MB for the smallest function of a thread without passes, else 0.13
+constexpr int64_t kAny = 1 << 20;       // the smallest function: 0.75 MB if the thread has no passes yet, else 0.13 MB
 constexpr int64_t kInstruction = 4608;  // 1.7 to 4.1 KB
 // Besides:
 constexpr int64_t kCall = 5120;          // values that live across it go to the stack and back

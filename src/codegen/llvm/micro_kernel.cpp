@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <llvm/IR/IRBuilder.h>
 
-#include <functional>
-
 #include "codegen/llvm/blocks.h"
 #include "loops/register_product.h"
 
@@ -57,12 +55,7 @@ class MicroKernelEmitter {
   Value* number(int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); }
   llvm::Type* vector_type() { return llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(k_.lanes)); }
   llvm::Type* operand_type() { return k_.pairs ? b_.getInt16Ty() : b_.getFloatTy(); }
-  Value* bytes_from(Value* address, Value* bytes) { return b_.CreateGEP(b_.getInt8Ty(), address, bytes); }
-  Value* smaller(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); }
-
-  void loop(Value* from, Value* to, int64_t step, bool runs, const std::function<void(Value*)>& body) {
-    emit_loop(b_, from, to, step, runs, body);
-  }
+  Value* smaller(Value* a, Value* b) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b); }
 
   void take_arguments() {
     auto argument = f_.arg_begin();
@@ -70,8 +63,8 @@ class MicroKernelEmitter {
     for (int64_t w = 0; w < k_.windows; ++w) o_.windows.push_back({&*argument++, &*argument++, &*argument++});
   }
 
-  // Where the rows begin. Rows with addresses of their own share the offset of a step; else the step of a row is found
-  // from that of every third row, or of the first one.
+  // Each row has an address in the forms Clamped and Pointers, and one offset, which moves from step to step, serves
+  // all rows. In the other forms, addresses of every third row, or of the first one, move.
   bool has_offset() const { return k_.form == MicroKernel::Rows::Clamped || k_.form == MicroKernel::Rows::Pointers; }
   void find_rows() {
     using Rows = MicroKernel::Rows;
@@ -83,37 +76,37 @@ class MicroKernelEmitter {
         continue;
       }
       Value* const at = k_.form == Rows::Clamped ? smaller(number(r), o_.last_row) : number(r);
-      first_.push_back(bytes_from(o_.rows, b_.CreateMul(o_.row_bytes, at)));
+      first_.push_back(b_.CreatePtrAdd(o_.rows, b_.CreateMul(o_.row_bytes, at)));
       if (!has_offset()) row_.push_back(p_.stack(b_.getPtrTy(), "row"));
     }
     if (has_offset()) offset_ = p_.stack(b_.getInt64Ty(), "offset");
   }
   // Where the next step of a row is.
   Value* row_at(int64_t r) {
-    if (has_offset()) return bytes_from(first_[static_cast<size_t>(r)], b_.CreateLoad(b_.getInt64Ty(), offset_));
+    if (has_offset()) return b_.CreatePtrAdd(first_[static_cast<size_t>(r)], b_.CreateLoad(b_.getInt64Ty(), offset_));
     const auto load = [&](int64_t n) { return b_.CreateLoad(b_.getPtrTy(), row_[static_cast<size_t>(n)]); };
     if (k_.form == MicroKernel::Rows::Together)
       return b_.CreateConstGEP1_64(b_.getFloatTy(), load(0), static_cast<uint64_t>(r));
     const int64_t after = r % kRowsOfPointer;
     Value* const first = load(r / kRowsOfPointer);
     if (after == 0) return first;
-    return bytes_from(first, after == 1 ? o_.row_bytes : b_.CreateMul(o_.row_bytes, number(after)));
+    return b_.CreatePtrAdd(first, after == 1 ? o_.row_bytes : b_.CreateMul(o_.row_bytes, number(after)));
   }
 
   // The next step is the first one, so many bytes later.
   void move_to(Value* row_bytes, Value* column_bytes) {
-    for (size_t n = 0; n < row_.size(); ++n) b_.CreateStore(bytes_from(first_[n], row_bytes), row_[n]);
+    for (size_t n = 0; n < row_.size(); ++n) b_.CreateStore(b_.CreatePtrAdd(first_[n], row_bytes), row_[n]);
     if (k_.form == MicroKernel::Rows::Pointers) row_bytes = b_.CreateAdd(row_bytes, o_.row_bytes);
     if (has_offset()) b_.CreateStore(row_bytes, offset_);
-    b_.CreateStore(bytes_from(o_.columns, column_bytes), column_);
+    b_.CreateStore(b_.CreatePtrAdd(o_.columns, column_bytes), column_);
   }
   void move_on() {
     const int64_t words = k_.form == MicroKernel::Rows::Together ? k_.row_words : 1;
     for (llvm::AllocaInst* row : row_)
-      b_.CreateStore(bytes_from(b_.CreateLoad(b_.getPtrTy(), row), number(words * kStepBytes)), row);
+      b_.CreateStore(b_.CreatePtrAdd(b_.CreateLoad(b_.getPtrTy(), row), number(words * kStepBytes)), row);
     if (has_offset())
       b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), offset_), number(kStepBytes)), offset_);
-    b_.CreateStore(bytes_from(b_.CreateLoad(b_.getPtrTy(), column_), o_.column_bytes), column_);
+    b_.CreateStore(b_.CreatePtrAdd(b_.CreateLoad(b_.getPtrTy(), column_), o_.column_bytes), column_);
   }
 
   void clear_sums() {
@@ -121,7 +114,7 @@ class MicroKernelEmitter {
   }
   void store_sums(Value* adds) {
     std::vector<Value*> rows = {o_.sums};
-    for (int64_t r = 1; r < k_.rows; ++r) rows.push_back(bytes_from(rows.back(), o_.sums_bytes));
+    for (int64_t r = 1; r < k_.rows; ++r) rows.push_back(b_.CreatePtrAdd(rows.back(), o_.sums_bytes));
     const auto place = [&](size_t n) {
       const auto vectors = static_cast<size_t>(k_.vectors);
       return b_.CreateConstGEP1_64(vector_type(), rows[n / vectors], n % vectors);
@@ -138,15 +131,15 @@ class MicroKernelEmitter {
 
   // A sum has at most loops::kRegisterPiece steps before it is added to the sum of the pieces before it.
   void pieces() {
-    loop(number(0), o_.steps, loops::kRegisterPiece, true, [&](Value* piece) {
+    emit_loop(b_, number(0), o_.steps, loops::kRegisterPiece, true, [&](Value* piece) {
       clear_sums();
       Value* const end = smaller(b_.CreateAdd(piece, number(loops::kRegisterPiece)), o_.steps);
       if (k_.ends_in_half) {
         Value* const half = b_.CreateSelect(b_.CreateICmpEQ(end, o_.steps), o_.half, number(0));
-        loop(piece, b_.CreateSub(end, half), 1, false, [&](Value* step) { add_products(step, false); });
+        emit_loop(b_, piece, b_.CreateSub(end, half), 1, false, [&](Value* step) { add_products(step, false); });
         emit_if(b_, b_.CreateICmpNE(half, number(0)), [&] { add_products(piece, true); });
       } else {
-        loop(piece, end, 1, true, [&](Value* step) { add_products(step, false); });
+        emit_loop(b_, piece, end, 1, true, [&](Value* step) { add_products(step, false); });
       }
       store_sums(b_.CreateOr(o_.adds, piece));
     });
@@ -155,10 +148,10 @@ class MicroKernelEmitter {
   void window(size_t n, Value* row_bytes, Value* column_bytes) {
     if (n == o_.windows.size()) {
       move_to(row_bytes, column_bytes);
-      return loop(number(0), o_.steps, 1, true, [&](Value* step) { add_products(step, false); });
+      return emit_loop(b_, number(0), o_.steps, 1, true, [&](Value* step) { add_products(step, false); });
     }
     const MicroKernelOperands::Window& w = o_.windows[n];
-    loop(number(0), w.times, 1, true, [&](Value* i) {
+    emit_loop(b_, number(0), w.times, 1, true, [&](Value* i) {
       window(n + 1, b_.CreateAdd(row_bytes, b_.CreateMul(i, w.row_bytes)),
              b_.CreateAdd(column_bytes, b_.CreateMul(i, w.column_bytes)));
     });
@@ -168,7 +161,7 @@ class MicroKernelEmitter {
   void add_products(Value* step, bool half) {
     if (!half)
       emit_if(b_, b_.CreateICmpEQ(b_.CreateAnd(step, o_.mask), number(0)),
-              [&] { p_.prefetch(bytes_from(o_.fetched, b_.CreateMul(step, o_.fetched_bytes)), 2); });
+              [&] { p_.prefetch(b_.CreatePtrAdd(o_.fetched, b_.CreateMul(step, o_.fetched_bytes)), 2); });
     const llvm::Align align(k_.pairs ? 2 : kStepBytes);
     std::vector<Value*> columns;
     Value* const column = b_.CreateLoad(b_.getPtrTy(), column_);

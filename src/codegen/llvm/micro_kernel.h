@@ -18,10 +18,10 @@ inline constexpr int64_t kStepBytes = 4;  // of a row or a column
 // What the code of a micro-kernel depends on, besides the target.
 struct MicroKernel {
   enum class Rows : uint8_t {
-    Strided,   // a row begins as far from the row before it as each other one
-    Clamped,   // the same, but those after the last row are the last row again
-    Together,  // the words of a step of all rows lie beside each other
-    Pointers,  // a row may begin anywhere
+    Strided,   // all rows are equally far apart
+    Clamped,   // the same, but the micro-kernel reads the last row in place of each later one
+    Together,  // at each step, the words of all rows are neighbours in memory
+    Pointers,  // each row has a pointer
   };
   int64_t rows = 0, vectors = 0;  // of the tile; a vector has `lanes` columns
   int lanes = 0;
@@ -29,21 +29,22 @@ struct MicroKernel {
   int64_t row_words = 0;      // Rows::Together: words from a step to the next one
   bool pairs = false;         // of BF16
   bool ends_in_half = false;  // the last step may have one element instead of two
-  int64_t windows = 0;        // loops around the steps, whose products a register adds up, too
+  int64_t windows = 0;        // loops around the loop of steps; the sums stay in registers
 };
 
-// The arguments. Distances in bytes, counts and flags are 64-bit integers. Those that the code does not need are null.
+// The arguments. Distances are in bytes. Distances, counts and flags are 64-bit integers. Arguments that the code does
+// not need are null.
 struct MicroKernelOperands {
-  llvm::Value *sums = nullptr, *sums_bytes = nullptr;  // an address; from a row of sums to the next one
-  llvm::Value* adds = nullptr;                         // 1: the products are added to the sums that are there
-  // The address of the first row's first step, or of the rows' pointers; from row to row, or from the pointers to the
-  // first step.
+  llvm::Value *sums = nullptr, *sums_bytes = nullptr;  // the address of the sums; the distance of their rows
+  llvm::Value* adds = nullptr;                         // 1: adds the products to the sums in memory; 0: overwrites them
+  // The address of the first row and the distance of rows. Rows::Pointers: the address of the pointers, and the
+  // distance from each pointer to the row's first step.
   llvm::Value *rows = nullptr, *row_bytes = nullptr;
-  llvm::Value* last_row = nullptr;                          // Rows::Clamped: counts from the first row
-  llvm::Value *columns = nullptr, *column_bytes = nullptr;  // the address of the first step; from step to step
+  llvm::Value* last_row = nullptr;                          // Rows::Clamped: its number, from the first row on
+  llvm::Value *columns = nullptr, *column_bytes = nullptr;  // the address of the first step; the distance of steps
   llvm::Value* steps = nullptr;
   llvm::Value* half = nullptr;  // 1: the last step has one element
-  // Memory that is read later: an address; from step to step; steps in whose number these bits are 0 fetch a line.
+  // Step s prefetches the cache line at fetched + s * fetched_bytes where (s & mask) == 0.
   llvm::Value *fetched = nullptr, *fetched_bytes = nullptr, *mask = nullptr;
   struct Window {
     llvm::Value *times = nullptr, *row_bytes = nullptr, *column_bytes = nullptr;

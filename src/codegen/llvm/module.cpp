@@ -29,8 +29,8 @@ struct ObjectWriter {
   llvm::legacy::PassManager passes;
 };
 
-// Those of a thread, by its machines. The passes serve one module after another, because making them takes as long as a
-// sixth of a usual kernel's code.
+// A thread keeps a writer for each of its machines. Making LLVM's passes for every kernel would add a sixth to the
+// compile time of a typical kernel.
 using ObjectWriters = std::map<const llvm::TargetMachine*, ObjectWriter>;
 ObjectWriters& thread_writers() {
   thread_local ObjectWriters writers;
@@ -76,7 +76,8 @@ void prepare(llvm::Function& f, llvm::TargetMachine& machine) {
 }
 
 std::string make_object(llvm::Module& module, llvm::TargetMachine& machine) {
-  constexpr unsigned kMany = 2000;  // instructions, after which the passes keep more memory than they save time
+  constexpr unsigned kMany =
+      2000;  // instructions; after a larger kernel the passes are made anew, because they keep memory
   const bool is_large = module.getInstructionCount() > kMany;
   const auto [it, fresh] = thread_writers().try_emplace(&machine);
   ObjectWriter& writer = it->second;

@@ -18,7 +18,7 @@ struct DumpTo {
 
 std::unique_ptr<llvm::Module> new_module(const std::string& name, llvm::LLVMContext& context,
                                          const llvm::TargetMachine& machine);
-// Makes LLVM write the function's code for this target.
+// Sets the attributes for which LLVM generates the function's code.
 void set_target(llvm::Function& function, const Target& target, const llvm::TargetMachine& machine);
 // Verifies the function, promotes stack slots to values and merges equal values. The emitters have already done the
 // rest of the usual pipeline. Throws InternalError.

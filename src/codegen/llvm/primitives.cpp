@@ -188,6 +188,13 @@ Value* Primitives::bits_of_bf16(Value* v) {
   return b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), memory_type(DType::BF16, lanes));
 }
 
+Value* Primitives::load_converted(std::span<const DType> types, int elements, Value* from) {
+  const llvm::Align align(static_cast<uint64_t>(element_size(types[0])));
+  Value* v = from_memory(types[0], b_.CreateAlignedLoad(memory_type(types[0], elements), from, align));
+  for (size_t n = 1; n < types.size(); ++n) v = cast(types[n - 1], types[n], v);
+  return v;
+}
+
 Value* Primitives::cast(DType from, DType to, Value* v) {
   if (from == to) return v;
   int lanes = lanes_of(v);

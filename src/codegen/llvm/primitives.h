@@ -5,6 +5,8 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <span>
+
 #include "base/prim.h"
 #include "base/target.h"
 #include "base/type.h"
@@ -32,6 +34,8 @@ class Primitives {
   llvm::Value* cast(DType from, DType to, llvm::Value* v);
   // The bits in memory of values that are BF16: the upper halves of the floats in registers.
   llvm::Value* bits_of_bf16(llvm::Value* v);
+  // Loads so many neighbours of the first dtype and converts them to each of the other dtypes in turn.
+  llvm::Value* load_converted(std::span<const DType> types, int elements, llvm::Value* from);
   llvm::Value* from_memory(DType t, llvm::Value* v);  // converts a loaded element to a register value
   llvm::Value* to_memory(DType t, llvm::Value* v);
   // Rounds floats to BF16. Each 32-bit word has the element in its upper half; its lower half is undefined.

@@ -14,10 +14,10 @@ namespace {
 
 constexpr size_t kAlign = 64;
 
-// The bytes of the section ".text" of an object of LLVM's. nullopt: they are relocated.
+// The machine code in an ELF object that LLVM made. nullopt: the code has relocations, so a copy would not run.
 std::optional<std::string> code_of(const std::string& object) {
   const auto read = [&]<class T>(uint64_t offset, T& x) {
-    VESTA_CHECK(offset + sizeof x <= object.size(), "an object of LLVM's without its sections");
+    VESTA_CHECK(offset + sizeof x <= object.size(), "LLVM made an object whose sections are missing");
     std::memcpy(&x, object.data() + offset, sizeof x);
   };
   Elf64_Ehdr header;
@@ -46,7 +46,7 @@ llvm::Function* define(const SharedFunction& shared, llvm::Module& module, const
   return f;
 }
 
-// As code_of, of the shared function.
+// The machine code of the shared function, or nullopt (code_of).
 std::optional<std::string> compile(const SharedFunction& shared, const Target& target, llvm::TargetMachine& machine,
                                    const MemoryBound& memory, const DumpTo& dump_to) {
   llvm::LLVMContext context;
@@ -60,12 +60,12 @@ std::optional<std::string> compile(const SharedFunction& shared, const Target& t
   return code;
 }
 
-// The code of the process's shared functions. No thread is in here while the process forks, as in no part of a
-// generator.
+// The machine code of the shared functions that this process has compiled. fork() waits until no thread is inside of a
+// generator (codegen/batch.cpp), so a child never inherits a locked mutex.
 class Codes {
  public:
-  // Calls compile() if no thread has done so for this key. Threads that need the same code wait, without memory of the
-  // budget.
+  // Calls compile() if no thread has done so for this key. Other threads that need the code wait. They hold no memory
+  // of the budget, because the thread that compiles may wait for memory.
   const std::optional<std::string>& get(const std::string& key,
                                         const std::function<std::optional<std::string>()>& compile) {
     Slot& slot = slot_of(key);
@@ -95,7 +95,7 @@ void link_shared_functions(const std::map<std::string, SharedFunction>& function
   static auto* const codes = new Codes;
   llvm::Module& module = *f.getParent();
   std::string prefix;
-  std::vector<std::pair<llvm::Function*, size_t>> copied;  // with the place of its code
+  std::vector<std::pair<llvm::Function*, size_t>> copied;  // each with the offset of its code in the prefix
   for (const auto& [name, shared] : functions) {
     const auto made = [&] { return compile(shared, target, machine, memory, dump_to); };
     const std::optional<std::string> code =

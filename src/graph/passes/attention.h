@@ -16,9 +16,8 @@ bool expands_to(const TensorType& x, std::span<const Expr> sizes);
 double attention_scale(const Node& attention, int64_t size);
 
 // A softmax whose division is left to the caller: exp(scores - their maximum) over this dimension, the sum of that, and
-// the maximum. The sum and the maximum keep the dimension. A query may have no key that is not masked: all of its
-// scores are -inf. Its powers and its maximum are 0 and its total is 1, as in the libraries' kernels. `masked` says
-// that there may be such queries.
+// the maximum. The sum and the maximum keep the dimension. If all keys of a query are masked, its scores are -inf. Then
+// its powers and its maximum are 0 and its total is 1, as in ATen's kernels. `masked`: there may be such queries.
 struct SoftmaxParts {
   Value *powers = nullptr, *total = nullptr, *most = nullptr;
 };

@@ -35,8 +35,8 @@ constexpr int64_t kLeastOfBlocks = 512;  // queries of a causal call that are di
 // long as the kernels for 50 MB, and 0.7 of their time for 200 MB.
 constexpr int64_t kMostBytes = int64_t{64} << 20;
 constexpr int64_t kMostParts = 16;  // of a derivative
-constexpr int64_t kMostCausal =
-    768;  // queries of a causal derivative: the kernels compute all keys, the library only earlier ones
+// Queries of a causal derivative. With more, the library is faster: it leaves out the keys after each query.
+constexpr int64_t kMostCausal = 768;
 
 // query [batch, shared * group, queries, size], keys and values [batch, shared, keys, size]. `group` neighbouring heads
 // have the same keys.
@@ -45,7 +45,7 @@ struct Attention {
   Expr batch, shared, group, queries;
   int64_t count = 0, size = 0;  // of the keys, and of each of them
   int64_t bytes = 0;            // of all scores
-  int64_t parts = 1;            // in which they are computed, one after another, so that each fits the caches
+  int64_t parts = 1;            // the scores are computed in so many parts, one after another
   bool causal = false;
 
   Sizes heads() const { return {batch, shared, group}; }
@@ -89,7 +89,7 @@ std::optional<Attention> find(const Node& n, const PassContext& context) {
 }
 
 // Finds a call of the forward pass. Its parts are blocks of queries.
-std::optional<Attention> find_forward(const Graph& graph, const Node& n, const PassContext& context) {
+std::optional<Attention> find_forward(const Node& n, const PassContext& context) {
   if (!is_op(&n, "aten::_scaled_dot_product_flash_attention_for_cpu")) return std::nullopt;
   auto a = find(n, context);
   if (!a) return std::nullopt;
@@ -327,7 +327,7 @@ bool write_attention_products(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
     next = n->next;
-    const std::optional<Attention> forward = find_forward(graph, *n, context);
+    const std::optional<Attention> forward = find_forward(*n, context);
     const std::optional<Attention> backward = forward ? std::nullopt : find_derivative(*n, context);
     if (!forward && !backward) continue;
     if (!rewriter.may()) break;

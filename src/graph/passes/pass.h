@@ -17,7 +17,7 @@ struct PassContext {
   int64_t vector_bytes = 64;            // the widest vector of a CPU (Target::vector_bytes)
   int64_t cache_bytes = 4 << 20;        // that one kernel of a CPU may leave to the next one in the caches
   bool library_bf16 = true;             // whether oneDNN has code for bfloat16 on this CPU
-  bool matrices = false;                // whether this CPU has registers for matrices of bfloat16 (AMX)
+  bool matrices = false;                // whether the CPU has AMX for bfloat16
   // Whether a kernel computes a matrix product of these sizes, of half types on a GPU, of F32 and BF16 on a CPU. None:
   // no kernel computes products.
   std::function<bool(DType element, int64_t rows, int64_t columns, int64_t inner)> computes_product = {};

@@ -1,4 +1,4 @@
-#include "codegen/llvm/squares.h"
+#include "codegen/llvm/transpose.h"
 
 #include <fmt/format.h>
 
@@ -11,12 +11,12 @@ using llvm::Value;
 
 namespace {
 
-// Squares of 4, 8 or 16 words. First 4 x 4 squares within parts of 128 bits, then these parts: x86 has instructions for
-// both that need no indices from memory ("unpack" and "shuffle" of parts).
-void turn_words(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
+// Transposes squares of 4, 8 or 16 words: first the 4 x 4 squares inside of 128-bit parts, then the parts themselves.
+// x86 has instructions for both that read no indices from memory (unpcklps and the like, vshuff32x4).
+void transpose_words(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
   constexpr int kPart = 4;
   const auto lanes = static_cast<int>(rows.size());
-  // Of each part: the elements of the pattern, of which 4 and above are those of the second operand.
+  // Shuffles all 128-bit parts alike: 0 to 3 select elements of x's part, 4 to 7 elements of y's.
   const auto in_parts = [&](Value* x, Value* y, const int(&pattern)[kPart]) {
     llvm::SmallVector<int, 16> order;
     for (int part = 0; part < lanes; part += kPart)
@@ -32,8 +32,8 @@ void turn_words(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
     v[2] = in_parts(high01, high23, {0, 1, 4, 5});
     v[3] = in_parts(high01, high23, {2, 3, 6, 7});
   }
-  // Part q of rows[4 g + j] belongs into part g of rows[4 q + j]. Each round joins the even parts of two rows, and the
-  // odd ones.
+  // Part q of rows[4 g + j] belongs into part g of rows[4 q + j]. Each round puts the even parts of two rows into one
+  // row, and the odd parts into another.
   const auto parts_of = [&](Value* x, Value* y, int first) {
     llvm::SmallVector<int, 16> order;
     for (int part = first; part < 2 * lanes / kPart; part += 2)
@@ -55,9 +55,9 @@ void turn_words(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
 
 }  // namespace
 
-void turn_square(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
+void transpose_square(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
   const auto lanes = static_cast<int>(rows.size());
-  if (lanes >= 4 && rows[0]->getType()->getScalarSizeInBits() == 32) return turn_words(b, rows);
+  if (lanes >= 4 && rows[0]->getType()->getScalarSizeInBits() == 32) return transpose_words(b, rows);
   // Rounds that swap ever smaller blocks across the diagonal.
   for (int block = lanes / 2; block >= 1; block /= 2) {
     llvm::SmallVector<int, 16> low, high;
@@ -79,18 +79,16 @@ void turn_square(llvm::IRBuilder<>& b, std::vector<Value*>& rows) {
 namespace {
 
 // A vector of a row's elements, or words, which begin at this address.
-Value* load_turned(const TurnedRows& rows, Primitives& p, llvm::IRBuilder<>& b, Value* from) {
+Value* load_row(const TransposedRows& rows, Primitives& p, llvm::IRBuilder<>& b, Value* from) {
   const DType first = rows.types[0];
-  const llvm::Align align(static_cast<uint64_t>(element_size(first)));
-  const int elements = rows.lanes * (rows.pairs ? 2 : 1);
-  Value* v = b.CreateAlignedLoad(p.memory_type(first, elements), from, align);
-  if (rows.types.size() == 1 && !rows.pairs) return v;
-  v = p.from_memory(first, v);
-  for (size_t n = 1; n < rows.types.size(); ++n) v = p.cast(rows.types[n - 1], rows.types[n], v);
+  if (rows.types.size() == 1 && !rows.pairs)  // elements keep their form in memory
+    return b.CreateAlignedLoad(p.memory_type(first, rows.lanes), from,
+                               llvm::Align(static_cast<uint64_t>(element_size(first))));
+  Value* const v = p.load_converted(rows.types, rows.lanes * (rows.pairs ? 2 : 1), from);
   return rows.pairs ? b.CreateBitCast(p.bits_of_bf16(v), p.register_type(DType::F32, rows.lanes)) : v;
 }
 
-void emit_turned(const TurnedRows& rows, llvm::Function& f, const Target& target) {
+void emit_transposed(const TransposedRows& rows, llvm::Function& f, const Target& target) {
   llvm::IRBuilder<> b(f.getContext());
   b.SetInsertPoint(llvm::BasicBlock::Create(f.getContext(), "entry", &f));
   Primitives p(b, *f.getParent(), target);
@@ -99,24 +97,23 @@ void emit_turned(const TurnedRows& rows, llvm::Function& f, const Target& target
   Value *const from = next(), *const from_bytes = next(), *const last_row = next(), *const to = next();
   Value *const to_bytes = next(), *const count = next();
   const auto number = [&](int64_t n) { return b.getInt64(static_cast<uint64_t>(n)); };
-  const auto bytes_from = [&](Value* address, Value* bytes) { return b.CreateGEP(b.getInt8Ty(), address, bytes); };
-  const auto smaller = [&](Value* x, Value* y) { return b.CreateSelect(b.CreateICmpSLT(x, y), x, y); };
+  const auto smaller = [&](Value* x, Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); };
   std::vector<Value*> begins;
   for (int r = 0; r < rows.lanes; ++r)
-    begins.push_back(bytes_from(from, b.CreateMul(smaller(number(r), last_row), from_bytes)));
-  // The last square ends with the rows and may overlap the one before it.
+    begins.push_back(b.CreatePtrAdd(from, b.CreateMul(smaller(number(r), last_row), from_bytes)));
+  // The last square ends at the end of the rows, so it may overlap the square before it.
   Value* const latest = b.CreateSub(count, number(rows.lanes));
   emit_loop(b, number(0), count, rows.lanes, true, [&](Value* k) {
     Value* const first = smaller(k, latest);
     Value* const bytes = b.CreateMul(first, number(element_size(rows.types[0]) * (rows.pairs ? 2 : 1)));
     std::vector<Value*> v;
-    for (Value* begin : begins) v.push_back(load_turned(rows, p, b, bytes_from(begin, bytes)));
-    turn_square(b, v);
-    Value* place = bytes_from(to, b.CreateMul(first, to_bytes));
+    for (Value* begin : begins) v.push_back(load_row(rows, p, b, b.CreatePtrAdd(begin, bytes)));
+    transpose_square(b, v);
+    Value* place = b.CreatePtrAdd(to, b.CreateMul(first, to_bytes));
     for (Value* x : v) {
       const llvm::Align align(x->getType()->getScalarSizeInBits() / 8);
       b.CreateAlignedStore(x, place, align);
-      place = bytes_from(place, to_bytes);
+      place = b.CreatePtrAdd(place, to_bytes);
     }
   });
   b.CreateRetVoid();
@@ -124,18 +121,18 @@ void emit_turned(const TurnedRows& rows, llvm::Function& f, const Target& target
 
 }  // namespace
 
-SharedFunction shared_function(const TurnedRows& rows) {
-  std::string text = fmt::format("turned_rows_{}{}", rows.lanes, rows.pairs ? "_pairs" : "");
+SharedFunction shared_function(const TransposedRows& rows) {
+  std::string text = fmt::format("transposed_rows_{}{}", rows.lanes, rows.pairs ? "_pairs" : "");
   for (const DType t : rows.types) text += fmt::format("_{}", name(t));
   const auto type = [](llvm::LLVMContext& context) {
     llvm::Type *const pointer = llvm::PointerType::getUnqual(context), *const integer = llvm::Type::getInt64Ty(context);
     return llvm::FunctionType::get(llvm::Type::getVoidTy(context),
                                    {pointer, integer, integer, pointer, integer, integer}, false);
   };
-  return {text, type, [rows](llvm::Function& f, const Target& target) { emit_turned(rows, f, target); }};
+  return {text, type, [rows](llvm::Function& f, const Target& target) { emit_transposed(rows, f, target); }};
 }
 
-std::vector<Value*> arguments(const TurnedRowsOperands& o) {
+std::vector<Value*> arguments(const TransposedRowsOperands& o) {
   return {o.from, o.from_bytes, o.last_row, o.to, o.to_bytes, o.count};
 }
 
